@@ -1,0 +1,252 @@
+/* brasa.h - train neural networks from C.
+ *
+ * The whole public interface. A program describes a network as a graph, compiles it into a session,
+ * and runs steps:
+ *
+ *     brasa_graph *g = brasa_graph_new(NULL);
+ *     brasa_tensor x = brasa_input(g, "image", 1, 28, 28);              // N x 1 x 28 x 28
+ *     x = brasa_relu(brasa_conv2d(x, 32, 3, BRASA_VALID));              // N x 32 x 26 x 26
+ *     x = brasa_dense(brasa_flatten(brasa_maxpool(x, 2)), 128);         // N x 128
+ *     brasa_classify(brasa_relu(x), 10);                                // logits, loss, accuracy
+ *
+ *     brasa_session *s = NULL;
+ *     brasa_session_options o = {.batch = 64, .optimizer = "sgd lr=0.01 momentum=0.9"};
+ *     if (brasa_session_new(g, &o, &s) != BRASA_OK)
+ *         return puts(brasa_graph_error(g)), 1;
+ *     brasa_train_step(s, images, labels, &loss);                       // as often as you like
+ *     brasa_session_free(s);
+ *     brasa_graph_free(g);
+ *
+ * Errors. What can fail returns a brasa_status; the text that explains it (op, node, shapes, what to do)
+ * sits on the context and is read with brasa_context_error, brasa_graph_error or brasa_session_error, until
+ * the next failure replaces it. While a graph is built the first error sticks to it: the calls after it do
+ * nothing, and brasa_session_new reports it. The library never exits, aborts or prints.
+ *
+ * Ownership. *_new makes, *_free releases, free(NULL) is fine. A const pointer that comes back is borrowed;
+ * its comment says until when.
+ *
+ * Threads. There is no global state. A context, with every graph and session made from it, may be used by
+ * one thread at a time; separate contexts are independent of each other.
+ */
+#ifndef BRASA_H
+#define BRASA_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define BRASA_API              __attribute__((visibility("default")))
+#define BRASA_PRINTF(fmt, arg) __attribute__((format(printf, fmt, arg)))
+#else
+#define BRASA_API
+#define BRASA_PRINTF(fmt, arg)
+#endif
+
+typedef enum brasa_status {
+    BRASA_OK = 0,
+    BRASA_OUT_OF_MEMORY = 1, /* an allocation failed; what existed before the call still stands */
+    BRASA_BAD_ARGUMENT = 2,  /* an option, name or value that is not allowed */
+    BRASA_BAD_SHAPE = 3,     /* tensors whose shapes do not go together */
+    BRASA_BAD_FILE = 4,      /* a file that cannot be read, or whose content is wrong */
+    BRASA_NOT_FOUND = 5,     /* no model, op, parameter or value of that name */
+    BRASA_NO_KERNEL = 6,     /* no kernel of this build runs the node */
+    BRASA_WRONG_STATE = 7,   /* a call that this handle cannot take now */
+    BRASA_INTERNAL = 8       /* a defect in Brasa: please report it */
+} brasa_status;
+
+typedef struct brasa_context brasa_context;
+typedef struct brasa_graph brasa_graph;
+typedef struct brasa_session brasa_session;
+
+/* A value in a graph: small, passed by value, valid as long as its graph. */
+typedef struct brasa_tensor {
+    brasa_graph *graph;
+    int32_t id;
+} brasa_tensor;
+
+/* The library's version, such as "0.1.0". Static. */
+BRASA_API const char *brasa_version(void);
+
+/* A short word for a status, such as "out of memory". Static. */
+BRASA_API const char *brasa_status_text(brasa_status status);
+
+/* --- context: threads, memory, the last error ------------------------------------------------------- */
+
+typedef struct brasa_context_options {
+    int32_t threads; /* in total; 0: as many as the CPU affinity and the cgroup's quota allow */
+    /* Where all memory comes from; both or neither; NULL: malloc and free. */
+    void *(*alloc)(void *user, size_t bytes);
+    void (*release)(void *user, void *block);
+    void *user;
+} brasa_context_options;
+
+/* options may be NULL. */
+BRASA_API brasa_status brasa_context_new(const brasa_context_options *options, brasa_context **out);
+BRASA_API void brasa_context_free(brasa_context *context);
+/* The text of the last error, "" if there was none. Borrowed until the next failing call. */
+BRASA_API const char *brasa_context_error(const brasa_context *context);
+BRASA_API int32_t brasa_context_threads(const brasa_context *context);
+
+/* --- graph: describing a network -------------------------------------------------------------------- */
+
+/* An empty graph. context NULL: the graph makes one of its own with default options. NULL: out of memory. */
+BRASA_API brasa_graph *brasa_graph_new(brasa_context *context);
+BRASA_API void brasa_graph_free(brasa_graph *graph);
+/* The first error of a builder call, or BRASA_OK. */
+BRASA_API brasa_status brasa_graph_status(const brasa_graph *graph);
+BRASA_API const char *brasa_graph_error(const brasa_graph *graph);
+
+/* Whose formulas and defaults to follow: "torch" (the default), "tfkeras", "keras2" or "caffe".
+ * Before the first layer. `brasa dialects` prints what they change. */
+BRASA_API brasa_status brasa_graph_set_dialect(brasa_graph *graph, const char *name);
+
+/* A batch of pictures, N x channels x height x width; N is chosen by the session. */
+BRASA_API brasa_tensor brasa_input(brasa_graph *graph, const char *name, int32_t channels, int32_t height,
+                                   int32_t width);
+/* A batch of feature vectors, N x features. */
+BRASA_API brasa_tensor brasa_input_vector(brasa_graph *graph, const char *name, int32_t features);
+/* A batch of class labels, N numbers (int32) from 0 to classes - 1. */
+BRASA_API brasa_tensor brasa_labels(brasa_graph *graph, const char *name, int32_t classes);
+
+/* Any layer, written as in a model file: its word, its values in order, then key=value.
+ *     x = brasa_apply(x, "conv %d 3x3 stride=2 pad=same bias=no name=stem", channels);
+ * `brasa help layers` lists the words. The format is printf's. */
+BRASA_API brasa_tensor brasa_apply(brasa_tensor x, const char *format, ...) BRASA_PRINTF(2, 3);
+/* The same for layers of several inputs, such as add and concat. */
+BRASA_API brasa_tensor brasa_apply_n(brasa_graph *graph, const brasa_tensor *inputs, int32_t count,
+                                     const char *format, ...) BRASA_PRINTF(4, 5);
+/* Names of layers made from here on start with this prefix (copied; "" for none). */
+BRASA_API void brasa_graph_scope(brasa_graph *graph, const char *prefix);
+
+/* Shortcuts for the commonest layers; each is one brasa_apply. */
+enum { BRASA_VALID = 0, BRASA_SAME = -1 }; /* padding: none; so that the size stays; else pixels a side */
+BRASA_API brasa_tensor brasa_conv2d(brasa_tensor x, int32_t channels, int32_t kernel, int32_t padding);
+BRASA_API brasa_tensor brasa_dense(brasa_tensor x, int32_t features);
+BRASA_API brasa_tensor brasa_batchnorm(brasa_tensor x);
+BRASA_API brasa_tensor brasa_relu(brasa_tensor x);
+BRASA_API brasa_tensor brasa_maxpool(brasa_tensor x, int32_t size);
+BRASA_API brasa_tensor brasa_avgpool(brasa_tensor x, int32_t size);
+BRASA_API brasa_tensor brasa_global_avgpool(brasa_tensor x);
+BRASA_API brasa_tensor brasa_dropout(brasa_tensor x, float probability);
+BRASA_API brasa_tensor brasa_flatten(brasa_tensor x);
+BRASA_API brasa_tensor brasa_add(brasa_tensor a, brasa_tensor b);
+BRASA_API brasa_tensor brasa_concat(brasa_graph *graph, const brasa_tensor *inputs, int32_t count);
+
+/* A classifier's end: a dense layer to `classes` logits, labels as input "label", softmax cross-entropy as
+ * the loss, and the outputs "logits", "probs", "loss" and "accuracy". Returns the logits. */
+BRASA_API brasa_tensor brasa_classify(brasa_tensor x, int32_t classes);
+/* The scalar that training minimizes; read it as "loss". */
+BRASA_API void brasa_set_loss(brasa_tensor scalar);
+/* Keeps a value readable under this name (copied) after each step. */
+BRASA_API void brasa_output(brasa_tensor x, const char *name);
+/* The shape of a value with N = 1; returns the rank (at most 6), or 0 where the graph holds an error. */
+BRASA_API int32_t brasa_tensor_shape(brasa_tensor x, int64_t shape[6]);
+
+/* --- models: networks that come with the library, and files --------------------------------------------- */
+
+typedef struct brasa_model_info {
+    const char *name;
+    const char *summary;
+    int32_t classes;  /* default */
+    int32_t input[3]; /* channels, height, width; a vector has height and width 0 */
+} brasa_model_info;
+
+/* The index-th model, from 0; false past the last one. The texts are static. */
+BRASA_API bool brasa_model_at(int32_t index, brasa_model_info *out);
+/* Builds a model by name, or from a file whose name ends in .net, into an empty graph. classes 0: the
+ * model's default. */
+BRASA_API brasa_status brasa_model_build(brasa_graph *graph, const char *name, int32_t classes);
+
+/* Learned parameters: trainable weights first in the order of their making. */
+typedef struct brasa_param_info {
+    const char *name; /* borrowed from the graph */
+    int32_t rank;
+    int64_t shape[6];
+    bool trainable; /* false: a buffer, such as batch norm's running mean */
+} brasa_param_info;
+
+BRASA_API bool brasa_graph_param_at(const brasa_graph *graph, int32_t index, brasa_param_info *out);
+/* Number of trainable scalars. */
+BRASA_API int64_t brasa_graph_param_total(const brasa_graph *graph);
+
+/* --- session: a compiled network, ready to run ---------------------------------------------------------- */
+
+typedef struct brasa_session_options {
+    int64_t batch;         /* N of a training step; 0: 1 */
+    const char *optimizer; /* "sgd lr=0.01 momentum=0.9", "adadelta", ...; NULL: "sgd"; see brasa help optimizers */
+    const char *schedule;  /* "cosine steps=1000 warmup=100", "step every=30 gamma=0.1"; NULL: "constant" */
+    double clip_norm;      /* gradients are scaled down to this global norm; 0: not at all */
+    uint64_t seed;         /* of initial weights and dropout */
+    bool inference;        /* no training program: less memory; brasa_train_step is refused */
+    bool float64;          /* double precision throughout, on the reference kernels: for proofs */
+    bool keep_gradients;   /* gradients stay readable as "<parameter>.grad" after a training step */
+    bool no_fusion;        /* these two keep the plan plain, for tests and debugging */
+    bool no_inplace;
+    const char *kernels; /* only kernels whose name contains this text, where there is one; NULL: the best */
+} brasa_session_options;
+
+/* Compiles the graph: infer, differentiate, fuse, choose kernels, lay out memory, set initial weights.
+ * The graph must outlive the session and may serve several. On failure *out is NULL and
+ * brasa_graph_error(graph) says why. */
+BRASA_API brasa_status brasa_session_new(brasa_graph *graph, const brasa_session_options *options,
+                                         brasa_session **out);
+BRASA_API void brasa_session_free(brasa_session *session);
+BRASA_API const char *brasa_session_error(const brasa_session *session);
+
+/* Makes ready for another batch size (the last, smaller batch of an epoch, say), for training or evaluation.
+ * Sizes not made ready are made so on first use; doing it here keeps the steps free of allocation.
+ * The largest first saves memory. */
+BRASA_API brasa_status brasa_session_prepare(brasa_session *session, bool training, int64_t batch);
+
+/* Copies into the input of that name for the next step of the current size: N x ... elements, float (double
+ * in a float64 session) or int32 labels. bytes must match. The step consumes it: feed again before the next. */
+BRASA_API brasa_status brasa_feed(brasa_session *session, const char *input, const void *data, size_t bytes);
+/* One training step / one evaluation on what was fed. */
+BRASA_API brasa_status brasa_train(brasa_session *session);
+BRASA_API brasa_status brasa_evaluate(brasa_session *session);
+/* Chooses the program, training or evaluation of this batch size, that feed and fetch refer to. */
+BRASA_API brasa_status brasa_use(brasa_session *session, bool training, int64_t batch);
+/* Copies a named output of the last step ("loss", "accuracy", "logits", "probs", "<parameter>.grad", ...)
+ * to `data`; bytes must match. */
+BRASA_API brasa_status brasa_fetch(brasa_session *session, const char *output, void *data, size_t bytes);
+
+/* The three calls above in one, for classifiers: N pictures and N labels at the session's batch. loss and
+ * accuracy may be NULL. */
+BRASA_API brasa_status brasa_train_step(brasa_session *session, const float *images, const int32_t *labels,
+                                        float *loss);
+BRASA_API brasa_status brasa_eval_step(brasa_session *session, const float *images, const int32_t *labels,
+                                       int64_t batch, float *loss, float *accuracy);
+
+/* Parameters, buffers and optimizer state by name, plain layout (OIHW). count is in elements. */
+BRASA_API brasa_status brasa_param_get(brasa_session *session, const char *name, float *data, int64_t count);
+BRASA_API brasa_status brasa_param_set(brasa_session *session, const char *name, const float *data, int64_t count);
+/* Training steps done. */
+BRASA_API int64_t brasa_session_steps(const brasa_session *session);
+
+/* What the session holds, to the byte. */
+typedef struct brasa_memory {
+    uint64_t weights, buffers, optimizer; /* persistent */
+    uint64_t transient;                   /* activations, gradients, workspace: the planned arena */
+    uint64_t lower_bound;                 /* the largest sum of bytes alive at one step */
+    uint64_t total;                       /* the one allocation that holds all of it */
+} brasa_memory;
+BRASA_API brasa_status brasa_session_memory(const brasa_session *session, brasa_memory *out);
+
+/* Timing of every node: profile on, run steps, then explain. */
+BRASA_API void brasa_session_profile(brasa_session *session, bool on);
+
+enum { BRASA_EXPLAIN_TEXT = 0, BRASA_EXPLAIN_JSON = 1 };
+/* Writes every step of the current program with its op, shapes, kernel, layout, offset, bytes and, after
+ * profiled steps, time. `write` is called with pieces of text and returns false to stop. */
+BRASA_API brasa_status brasa_session_explain(brasa_session *session, int32_t format,
+                                             bool (*write)(void *user, const char *text, size_t length), void *user);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,128 @@
+/* context.c - memory hooks and error text. */
+#include "core/context.h"
+#include "core/threads.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void *default_alloc(void *user, size_t bytes)
+{
+    (void)user;
+    return malloc(bytes);
+}
+
+static void default_release(void *user, void *block)
+{
+    (void)user;
+    free(block);
+}
+
+brasa_status brasa_context_new(const brasa_context_options *options, brasa_context **out)
+{
+    const brasa_context_options defaults = {0};
+    const brasa_context_options *o = options ? options : &defaults;
+    *out = NULL;
+    if (o->threads < 0 || (o->alloc == NULL) != (o->release == NULL))
+        return BRASA_BAD_ARGUMENT;
+
+    void *(*alloc)(void *, size_t) = o->alloc ? o->alloc : default_alloc;
+    brasa_context *ctx = alloc(o->user, sizeof *ctx);
+    if (!ctx)
+        return BRASA_OUT_OF_MEMORY;
+    memset(ctx, 0, sizeof *ctx);
+    ctx->alloc = alloc;
+    ctx->release = o->release ? o->release : default_release;
+    ctx->user = o->user;
+    ctx->threads = o->threads ? o->threads : threads_available();
+    *out = ctx;
+    return BRASA_OK;
+}
+
+void brasa_context_free(brasa_context *ctx)
+{
+    if (ctx)
+        ctx->release(ctx->user, ctx);
+}
+
+const char *brasa_context_error(const brasa_context *ctx)
+{
+    return ctx->error;
+}
+
+int32_t brasa_context_threads(const brasa_context *ctx)
+{
+    return ctx->threads;
+}
+
+const char *brasa_version(void)
+{
+    return BRASA_VERSION;
+}
+
+const char *brasa_status_text(brasa_status status)
+{
+    switch (status) {
+    case BRASA_OK:
+        return "ok";
+    case BRASA_OUT_OF_MEMORY:
+        return "out of memory";
+    case BRASA_BAD_ARGUMENT:
+        return "bad argument";
+    case BRASA_BAD_SHAPE:
+        return "bad shape";
+    case BRASA_BAD_FILE:
+        return "bad file";
+    case BRASA_NOT_FOUND:
+        return "not found";
+    case BRASA_NO_KERNEL:
+        return "no kernel";
+    case BRASA_WRONG_STATE:
+        return "wrong state";
+    case BRASA_INTERNAL:
+        return "internal error";
+    }
+    return "unknown status";
+}
+
+void *mem_get(brasa_context *ctx, size_t bytes)
+{
+    void *block = ctx->alloc(ctx->user, bytes);
+    if (block)
+        memset(block, 0, bytes);
+    return block;
+}
+
+void mem_put(brasa_context *ctx, void *block)
+{
+    if (block)
+        ctx->release(ctx->user, block);
+}
+
+brasa_status fail(brasa_context *ctx, brasa_status status, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    vsnprintf(ctx->error, sizeof ctx->error, format, args);
+    va_end(args);
+    return status;
+}
+
+brasa_status fail_memory(brasa_context *ctx, size_t bytes)
+{
+    return fail(ctx, BRASA_OUT_OF_MEMORY, "out of memory: %zu bytes were asked for", bytes);
+}
+
+void fail_prefix(brasa_context *ctx, const char *format, ...)
+{
+    char text[ERROR_TEXT_SIZE];
+    va_list args;
+    va_start(args, format);
+    int used = vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    if (used < 0 || (size_t)used >= sizeof text - 3)
+        return;
+    snprintf(text + used, sizeof text - (size_t)used, ": %s", ctx->error);
+    memcpy(ctx->error, text, sizeof text);
+}

@@ -1,0 +1,30 @@
+/* context.h - what every other part carries: memory, the last error, the size of the thread pool.
+ *
+ * One thread at a time uses a context and what was made from it, so nothing here is locked.
+ */
+#ifndef CORE_CONTEXT_H
+#define CORE_CONTEXT_H
+
+#include "brasa.h"
+
+enum { ERROR_TEXT_SIZE = 1024 };
+
+struct brasa_context {
+    void *(*alloc)(void *user, size_t bytes);
+    void (*release)(void *user, void *block);
+    void *user;
+    int threads;
+    char error[ERROR_TEXT_SIZE]; /* fixed, so that running out of memory can be told too */
+};
+
+/* Zeroed memory from the context's allocator, or NULL. */
+void *mem_get(brasa_context *ctx, size_t bytes);
+void mem_put(brasa_context *ctx, void *block);
+
+/* Sets the error text and returns `status`: `return fail(ctx, BRASA_BAD_SHAPE, "...")`. */
+brasa_status fail(brasa_context *ctx, brasa_status status, const char *format, ...) BRASA_PRINTF(3, 4);
+brasa_status fail_memory(brasa_context *ctx, size_t bytes);
+/* Puts `prefix: ` before the error text, where a caller knows more (the file and line, say). */
+void fail_prefix(brasa_context *ctx, const char *format, ...) BRASA_PRINTF(2, 3);
+
+#endif

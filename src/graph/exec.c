@@ -1,0 +1,99 @@
+/* exec.c - the step loop. */
+#define _POSIX_C_SOURCE 200809L
+#include "graph/exec.h"
+#include "core/threads.h"
+
+#include <time.h>
+
+static brasa_status make_step(program *p, int i)
+{
+    graph *g = &p->graph;
+    const node *n = &g->nodes[i];
+    arg *args = pool_get(&g->pool, (size_t)(n->nin + n->nout) + 1, sizeof *args);
+    if (!args)
+        return fail_memory(g->ctx, (size_t)(n->nin + n->nout) * sizeof *args);
+    for (int k = 0; k < n->nin + n->nout; k++) {
+        const value *v = &g->values[k < n->nin ? n->in[k] : n->out[k - n->nin]];
+        args[k] = (arg){.shape = v->shape, .type = v->type};
+    }
+    p->steps[p->nsteps++] = (step){
+        .kernel = n->kernel,
+        .node = n,
+        .attr = n->attr,
+        .nin = n->nin,
+        .nout = n->nout,
+        .in = args,
+        .out = args + n->nin,
+        .threads = g->ctx->threads,
+        .seed = g->seed,
+    };
+    return BRASA_OK;
+}
+
+brasa_status program_prepare(program *p)
+{
+    graph *g = &p->graph;
+    p->steps = pool_get(&g->pool, (size_t)g->nnodes + 1, sizeof *p->steps);
+    p->fed = pool_get(&g->pool, (size_t)g->nvalues + 1, sizeof *p->fed);
+    if (!p->steps || !p->fed)
+        return fail_memory(g->ctx, (size_t)g->nnodes * sizeof *p->steps);
+    for (int i = 0; i < g->nnodes; i++) {
+        if (g->nodes[i].op->view && p->plan.in_place[i])
+            continue; /* the same bytes under another shape */
+        brasa_status status = make_step(p, i);
+        if (status != BRASA_OK)
+            return status;
+    }
+    return BRASA_OK;
+}
+
+void program_link(program *p, char *persistent, const int64_t *state_offset, char *transient)
+{
+    const graph *g = &p->graph;
+    for (int i = 0; i < p->nsteps; i++) {
+        step *s = &p->steps[i];
+        for (int k = 0; k < s->nin + s->nout; k++) {
+            const value *v = &g->values[k < s->nin ? s->node->in[k] : s->node->out[k - s->nin]];
+            arg *a = k < s->nin ? &s->in[k] : &s->out[k - s->nin];
+            a->data = v->state >= 0 ? persistent + state_offset[v->state] : transient + v->offset;
+        }
+        int64_t scratch = p->plan.workspace[s->node - g->nodes];
+        s->workspace = scratch < 0 ? NULL : transient + scratch;
+    }
+}
+
+brasa_status program_run(program *p)
+{
+    const int threads = p->graph.ctx->threads;
+    brasa_status status = BRASA_OK;
+    threads_state saved = threads_enter(threads);
+    for (int i = 0; i < p->nsteps && status == BRASA_OK; i++)
+        status = p->steps[i].kernel->run(&p->steps[i]);
+    threads_leave(saved, threads);
+    return status;
+}
+
+static int64_t now_nanoseconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+brasa_status program_run_profiled(program *p)
+{
+    const int threads = p->graph.ctx->threads;
+    brasa_status status = BRASA_OK;
+    threads_state saved = threads_enter(threads);
+    for (int i = 0; i < p->nsteps && status == BRASA_OK; i++) {
+        step *s = &p->steps[i];
+        int64_t start = now_nanoseconds();
+        status = s->kernel->run(s);
+        int64_t time = now_nanoseconds() - start;
+        s->nanoseconds += time;
+        s->fastest = s->runs == 0 || time < s->fastest ? time : s->fastest;
+        s->runs++;
+    }
+    threads_leave(saved, threads);
+    return status;
+}

@@ -1,0 +1,29 @@
+/* exec.h - programs: graphs made ready, and the loop that runs them. */
+#ifndef GRAPH_EXEC_H
+#define GRAPH_EXEC_H
+
+#include "graph/graph.h"
+#include "graph/plan.h"
+#include "ops/op.h"
+
+typedef struct program {
+    graph graph;
+    int64_t batch;
+    bool training;
+    memory_plan plan;
+    step *steps; /* in order; views have none */
+    int nsteps;
+    bool *fed; /* value -> an INPUT that was fed since the last run */
+    struct program *next;
+} program;
+
+/* Makes the steps of a graph that is planned and has its kernels; pointers come with program_link. */
+brasa_status program_prepare(program *p);
+/* Points every step into the arena: state[] gives the offset of the session's state, from `persistent`. */
+void program_link(program *p, char *persistent, const int64_t *state_offset, char *transient);
+/* One step of training or one evaluation. Nothing is allocated, created, locked or decided here. */
+brasa_status program_run(program *p);
+/* The same with the time of every node taken. */
+brasa_status program_run_profiled(program *p);
+
+#endif

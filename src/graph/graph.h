@@ -1,0 +1,129 @@
+/* graph.h - values and the nodes that make them.
+ *
+ * One structure serves twice. The graph that a user builds holds the forward computation, for any batch size
+ * (N = 1 while it is built). A program is such a graph made concrete: a batch size, training or evaluation,
+ * gradients and updates added as nodes, kernels chosen, memory laid out.
+ *
+ * Invariants
+ * (1) nodes stand in execution order: an input is made by an earlier node, or by none;
+ * (2) a TEMP value is written by exactly one node;
+ * (3) state (PARAM, BUFFER, SLOT, COUNTER) may be rewritten by a node that has the same value among its inputs and
+ *     outputs; every other reader of the old content stands before it;
+ * (4) indices stay valid, pointers into values[] and nodes[] do not: an emit may move the arrays. (The old arrays
+ *     stay readable until the graph is freed, so a pointer to a node is safe to read, not to write.)
+ */
+#ifndef GRAPH_GRAPH_H
+#define GRAPH_GRAPH_H
+
+#include "core/pool.h"
+#include "core/shape.h"
+#include "graph/dialect.h"
+
+typedef struct op_def op_def;
+typedef struct kernel kernel;
+typedef struct brasa_graph graph;
+
+typedef enum value_kind {
+    VALUE_TEMP,    /* made and used within a step */
+    VALUE_INPUT,   /* fed before a step */
+    VALUE_PARAM,   /* trained */
+    VALUE_BUFFER,  /* learned otherwise: running statistics; or set by the user: class weights */
+    VALUE_SLOT,    /* the optimizer's memory */
+    VALUE_COUNTER, /* the number of training steps done, i64 */
+} value_kind;
+
+/* How a parameter starts: uniform in [a, b), normal with mean a and deviation b, or a everywhere. */
+typedef struct initializer {
+    enum { START_CONSTANT, START_UNIFORM, START_NORMAL } form;
+    double a, b;
+} initializer;
+
+typedef struct value {
+    const char *name; /* unique for all but TEMP, which has NULL or its output name */
+    value_kind kind;
+    dtype type;
+    shape shape;
+    bool batched; /* of an INPUT: dim[0] is the batch size */
+    bool output;  /* survives until the end of the step, under its name */
+    int classes;  /* of labels: each is in 0 .. classes - 1; else 0 */
+    initializer start;
+    int producer; /* node index, or -1 */
+    int state;    /* of state in a program: its index in the session's table */
+    /* set by the memory plan, in a program */
+    int64_t bytes;
+    int64_t offset; /* TEMP and INPUT: in the transient part; else in the persistent part */
+} value;
+
+typedef enum node_role { ROLE_FORWARD, ROLE_GRADIENT, ROLE_UPDATE } node_role;
+typedef enum activation { ACT_NONE, ACT_RELU, ACT_RELU6 } activation;
+
+typedef struct node {
+    const op_def *op;
+    const char *name; /* the layer's; gradients and updates carry it too */
+    void *attr;       /* op->attr_size bytes, or NULL */
+    int nin, nout;
+    int *in, *out;
+    node_role role;
+    activation act; /* applied to output 0 on its way out: set by fuse */
+    bool dead;      /* removed by the next graph_sweep */
+    const kernel *kernel;
+} node;
+
+struct brasa_graph {
+    brasa_context *ctx;
+    bool owns_ctx;
+    pool pool;
+    brasa_status status; /* the first error; what comes after it does nothing */
+    const dialect *dialect;
+    dtype real; /* of everything that is not an index: F32 or F64 */
+    bool training;
+    uint64_t seed;
+    const char *scope;
+    value *values;
+    node *nodes;
+    int nvalues, nnodes, value_capacity, node_capacity;
+    int layers; /* counted, for names */
+    int loss;   /* value, or -1 */
+};
+
+void graph_init(graph *g, brasa_context *ctx);
+void graph_clear(graph *g);
+
+/* Records the first error; `status` is what fail() returned. */
+void graph_stick(graph *g, brasa_status status);
+
+/* New values; -1 on error, which sticks. name is copied. */
+int graph_value(graph *g, value_kind kind, dtype type, const shape *s, const char *name);
+int graph_find(const graph *g, const char *name);
+
+/* Adds a node whose output shapes its op infers; returns its index or -1. attr is copied. `name` is borrowed. */
+int emit(graph *g, const op_def *op, const char *name, const void *attr, int nin, const int *in);
+/* The same for an op that states no shapes: output k has the shape of value like[k]. */
+int emit_like(graph *g, const op_def *op, const char *name, const void *attr, int nin, const int *in, int nout,
+              const int *like);
+/* Adds a node that rewrites values: outputs are existing ones. */
+int emit_into(graph *g, const op_def *op, const char *name, const void *attr, int nin, const int *in, int nout,
+              const int *out);
+
+/* The user's layer: makes its parameters, then the node; returns output 0 or -1. */
+int graph_apply(graph *g, const op_def *op, const char *name, const void *attr, int nin, const int *in);
+
+/* Drops dead nodes. */
+void graph_sweep(graph *g);
+
+/* --- the passes, in order; each returns BRASA_OK or sets the context's error ------------------------------ */
+
+/* lower.c: `from`, made concrete for a batch and a mode, into the empty graph `to`. */
+brasa_status pass_lower(graph *to, const graph *from, int64_t batch, bool training);
+/* autodiff.c: adds the gradient nodes. done(user, parameter, gradient) is called as soon as a parameter's gradient is
+ * complete and nothing emitted later reads the parameter. */
+typedef void (*gradient_done)(void *user, graph *g, int param, int grad);
+brasa_status pass_autodiff(graph *g, gradient_done done, void *user);
+/* fuse.c: activations into the nodes before them. */
+brasa_status pass_fuse(graph *g);
+/* prune.c: drops nodes that nothing reads. */
+brasa_status pass_prune(graph *g);
+/* select.c: a kernel for each node. `only`: see brasa_session_options.kernels. */
+brasa_status pass_select(graph *g, const char *only);
+
+#endif

@@ -1,0 +1,72 @@
+/* lower.c - the first pass: a user's graph becomes a program for one batch size and one mode.
+ *
+ * Inputs get their batch size, every shape is inferred again, ops that differ between training and evaluation
+ * (dropout, batch norm) put what they mean in their place.
+ */
+#include "graph/graph.h"
+#include "ops/op.h"
+
+/* The program's copy of a value that no node makes. */
+static int copy_value(graph *to, const value *v, int64_t batch)
+{
+    shape s = v->shape;
+    if (v->batched)
+        s.dim[0] = batch;
+    int id = graph_value(to, v->kind, v->type == F32 ? to->real : v->type, &s, v->name);
+    if (id >= 0) {
+        to->values[id].batched = v->batched;
+        to->values[id].classes = v->classes;
+        to->values[id].start = v->start;
+        to->values[id].output = v->output;
+    }
+    return id;
+}
+
+static void copy_node(lower_args *a)
+{
+    int n = emit(a->g, a->n->op, a->n->name, a->n->attr, a->n->nin, a->in);
+    for (int k = 0; n >= 0 && k < a->n->nout; k++)
+        a->out[k] = a->g->nodes[n].out[k];
+}
+
+/* A value may be an output under one name only; what lowering merged (dropout in evaluation) keeps the first. */
+static void copy_output(graph *to, const value *from, int id)
+{
+    if (from->output && id >= 0 && !to->values[id].name) {
+        to->values[id].name = from->name;
+        to->values[id].output = true;
+    }
+}
+
+brasa_status pass_lower(graph *to, const graph *from, int64_t batch, bool training)
+{
+    to->dialect = from->dialect;
+    to->training = training;
+    int *map = pool_get(&to->pool, (size_t)from->nvalues + 1, sizeof *map);
+    if (!map)
+        return fail_memory(to->ctx, (size_t)from->nvalues * sizeof *map);
+    for (int v = 0; v < from->nvalues; v++)
+        map[v] = from->values[v].producer < 0 ? copy_value(to, &from->values[v], batch) : -1;
+
+    for (int i = 0; i < from->nnodes && to->status == BRASA_OK; i++) {
+        const node *n = &from->nodes[i];
+        int *in = pool_get(&to->pool, (size_t)n->nin + 1, sizeof *in);
+        if (!in)
+            return fail_memory(to->ctx, (size_t)n->nin * sizeof *in);
+        for (int k = 0; k < n->nin; k++)
+            in[k] = map[n->in[k]];
+        int out[MAX_OUT] = {-1, -1, -1, -1};
+        lower_args a = {.g = to, .n = n, .in = in, .out = out};
+        if (n->op->lower)
+            n->op->lower(&a);
+        else
+            copy_node(&a);
+        for (int k = 0; k < n->nout; k++) {
+            map[n->out[k]] = out[k];
+            if (to->status == BRASA_OK)
+                copy_output(to, &from->values[n->out[k]], out[k]);
+        }
+    }
+    to->loss = from->loss >= 0 ? map[from->loss] : -1;
+    return to->status;
+}

@@ -1,0 +1,261 @@
+/* plan.c - liveness, in-place reuse, one arena.
+ *
+ * Values that share memory (a view and its source, an output written over a dying input) form one block. A block
+ * lives from its first writer to its last reader. Blocks are placed largest first at the lowest free offset; several
+ * orders are tried and the smallest arena is kept. Programs have up to a few thousand blocks, so quadratic is fine:
+ * it happens once.
+ */
+#include "graph/plan.h"
+#include "ops/op.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static int64_t align_up(int64_t bytes)
+{
+    return (bytes + PLAN_ALIGN - 1) / PLAN_ALIGN * PLAN_ALIGN;
+}
+
+/* --- blocks ---------------------------------------------------------------------------------------------------- */
+
+static int64_t lifetime(const plan_block *b)
+{
+    return b->last - b->first + 1;
+}
+
+/* Sorted by address once all keys are equal, so that the layout never depends on the C library's qsort. */
+static int by_address(const plan_block *a, const plan_block *b)
+{
+    return a < b ? -1 : a > b;
+}
+
+static int by_size(const void *x, const void *y)
+{
+    const plan_block *a = *(const plan_block *const *)x, *b = *(const plan_block *const *)y;
+    if (a->bytes != b->bytes)
+        return a->bytes > b->bytes ? -1 : 1;
+    return lifetime(a) != lifetime(b) ? (lifetime(a) > lifetime(b) ? -1 : 1) : by_address(a, b);
+}
+
+static int by_area(const void *x, const void *y)
+{
+    const plan_block *a = *(const plan_block *const *)x, *b = *(const plan_block *const *)y;
+    double p = (double)a->bytes * (double)lifetime(a), q = (double)b->bytes * (double)lifetime(b);
+    return p != q ? (p > q ? -1 : 1) : by_size(x, y);
+}
+
+static int by_lifetime(const void *x, const void *y)
+{
+    const plan_block *a = *(const plan_block *const *)x, *b = *(const plan_block *const *)y;
+    return lifetime(a) != lifetime(b) ? (lifetime(a) > lifetime(b) ? -1 : 1) : by_size(x, y);
+}
+
+static int by_first(const void *x, const void *y)
+{
+    const plan_block *a = *(const plan_block *const *)x, *b = *(const plan_block *const *)y;
+    return a->first != b->first ? (a->first < b->first ? -1 : 1) : by_size(x, y);
+}
+
+/* Puts order[n] into the lowest gap that fits among the already placed blocks it meets in time. `placed` is kept
+ * sorted by offset. */
+static int64_t place(plan_block **placed, int n, plan_block *b)
+{
+    int64_t offset = 0;
+    for (int i = 0; i < n; i++) {
+        const plan_block *p = placed[i];
+        if (p->last < b->first || p->first > b->last)
+            continue;
+        if (p->offset >= offset + b->bytes)
+            break;
+        if (p->offset + p->bytes > offset)
+            offset = p->offset + p->bytes;
+    }
+    b->offset = offset;
+    int at = n;
+    while (at > 0 && placed[at - 1]->offset > offset) {
+        placed[at] = placed[at - 1];
+        at--;
+    }
+    placed[at] = b;
+    return offset + b->bytes;
+}
+
+int64_t plan_layout(brasa_context *ctx, plan_block *blocks, int count)
+{
+    static int (*const orders[])(const void *, const void *) = {by_size, by_area, by_lifetime, by_first};
+    enum { ORDERS = sizeof orders / sizeof orders[0] };
+    size_t n = (size_t)count + 1;
+    plan_block **order = mem_get(ctx, n * sizeof *order);
+    plan_block **placed = mem_get(ctx, n * sizeof *placed);
+    int64_t *best_offset = mem_get(ctx, n * sizeof *best_offset);
+    int64_t best = -1;
+    if (order && placed && best_offset) {
+        for (int o = 0; o < ORDERS; o++) {
+            for (int i = 0; i < count; i++)
+                order[i] = &blocks[i];
+            qsort(order, (size_t)count, sizeof *order, orders[o]);
+            int64_t size = 0;
+            for (int i = 0; i < count; i++) {
+                int64_t end = place(placed, i, order[i]);
+                size = end > size ? end : size;
+            }
+            if (best >= 0 && size >= best)
+                continue;
+            best = size;
+            for (int i = 0; i < count; i++)
+                best_offset[i] = blocks[i].offset;
+        }
+        for (int i = 0; i < count; i++)
+            blocks[i].offset = best_offset[i];
+    }
+    mem_put(ctx, order);
+    mem_put(ctx, placed);
+    mem_put(ctx, best_offset);
+    return best;
+}
+
+/* Bytes alive at step t. */
+static int64_t alive(const plan_block *blocks, int count, int t)
+{
+    int64_t sum = 0;
+    for (int i = 0; i < count; i++)
+        if (blocks[i].first <= t && t <= blocks[i].last)
+            sum += blocks[i].bytes;
+    return sum;
+}
+
+int64_t plan_lower_bound(const plan_block *blocks, int count, int steps)
+{
+    int64_t most = 0;
+    for (int t = 0; t < steps; t++) {
+        int64_t sum = alive(blocks, count, t);
+        most = sum > most ? sum : most;
+    }
+    return most;
+}
+
+/* --- from a graph to blocks ----------------------------------------------------------------------------------------
+ */
+
+typedef struct liveness {
+    int *last;  /* value -> last node that reads it */
+    int *block; /* value -> block, or -1 */
+    plan_block *blocks;
+    int nblocks;
+} liveness;
+
+static bool transient(const value *v)
+{
+    return v->kind == VALUE_TEMP || v->kind == VALUE_INPUT;
+}
+
+static int new_block(liveness *l, int64_t bytes, int first)
+{
+    l->blocks[l->nblocks] = (plan_block){.bytes = align_up(bytes), .first = first, .last = first};
+    return l->nblocks++;
+}
+
+/* Value v now lies in block b. */
+static void join(liveness *l, int v, int b)
+{
+    l->block[v] = b;
+    if (l->last[v] > l->blocks[b].last)
+        l->blocks[b].last = l->last[v];
+}
+
+/* The block that output 0 of node i can take over, or -1. An input's block may be written over when nobody reads any
+ * value of it after this node, and when the node does not read the same block through another input. */
+static int reusable_block(const graph *g, const liveness *l, int i)
+{
+    const node *n = &g->nodes[i];
+    const value *out = &g->values[n->out[0]];
+    for (int k = 0; k < n->nin; k++) {
+        int b = l->block[n->in[k]];
+        if (b < 0)
+            continue;
+        if (n->op->view && k == 0)
+            return b;
+        if (k >= 32 || !(n->op->in_place & 1u << k) || l->blocks[b].last > i ||
+            g->values[n->in[k]].bytes != out->bytes || g->values[n->in[k]].type != out->type)
+            continue;
+        int readers = 0;
+        for (int j = 0; j < n->nin; j++)
+            readers += l->block[n->in[j]] == b;
+        if (readers == 1)
+            return b;
+    }
+    return -1;
+}
+
+static void find_last_readers(const graph *g, int *last)
+{
+    for (int v = 0; v < g->nvalues; v++)
+        last[v] = g->values[v].output ? g->nnodes : -1;
+    for (int i = 0; i < g->nnodes; i++)
+        for (int k = 0; k < g->nodes[i].nin; k++)
+            if (last[g->nodes[i].in[k]] < i)
+                last[g->nodes[i].in[k]] = i;
+}
+
+static void make_blocks(graph *g, liveness *l, bool in_place, memory_plan *plan, int *workspace_block)
+{
+    for (int v = 0; v < g->nvalues; v++) {
+        l->block[v] = -1;
+        if (g->values[v].kind == VALUE_INPUT)
+            join(l, v, new_block(l, g->values[v].bytes, 0));
+    }
+    for (int i = 0; i < g->nnodes; i++) {
+        const node *n = &g->nodes[i];
+        for (int k = 0; k < n->nout; k++) {
+            int v = n->out[k];
+            if (!transient(&g->values[v]) || l->block[v] >= 0)
+                continue;
+            int b = k == 0 && (in_place || n->op->view) ? reusable_block(g, l, i) : -1;
+            plan->in_place[i] = plan->in_place[i] || b >= 0;
+            join(l, v, b >= 0 ? b : new_block(l, g->values[v].bytes, i));
+        }
+        int64_t scratch = n->kernel && n->kernel->workspace ? n->kernel->workspace(g, n) : 0;
+        workspace_block[i] = scratch ? new_block(l, scratch, i) : -1;
+    }
+}
+
+brasa_status pass_plan(graph *g, bool in_place, memory_plan *out)
+{
+    size_t values = (size_t)g->nvalues + 1, nodes = (size_t)g->nnodes + 1;
+    liveness l = {.last = pool_get(&g->pool, values, sizeof *l.last),
+                  .block = pool_get(&g->pool, values, sizeof *l.block),
+                  .blocks = pool_get(&g->pool, values + nodes, sizeof *l.blocks)};
+    int *workspace_block = pool_get(&g->pool, nodes, sizeof *workspace_block);
+    out->workspace = pool_get(&g->pool, nodes, sizeof *out->workspace);
+    out->in_place = pool_get(&g->pool, nodes, sizeof *out->in_place);
+    if (!l.last || !l.block || !l.blocks || !workspace_block || !out->workspace || !out->in_place)
+        return fail_memory(g->ctx, (values + nodes) * sizeof *l.blocks);
+
+    for (int v = 0; v < g->nvalues; v++) {
+        int64_t count = shape_count(&g->values[v].shape);
+        if (count > INT64_C(1) << 47) /* a petabyte; sums of thousands of smaller ones stay below 2^63 */
+            return fail(g->ctx, BRASA_BAD_SHAPE, "a tensor of shape %s is too large for any machine",
+                        shape_print(&g->values[v].shape).text);
+        g->values[v].bytes = count * (int64_t)dtype_size(g->values[v].type);
+    }
+    find_last_readers(g, l.last);
+    make_blocks(g, &l, in_place, out, workspace_block);
+
+    out->bytes = plan_layout(g->ctx, l.blocks, l.nblocks);
+    if (out->bytes < 0)
+        return fail_memory(g->ctx, (size_t)l.nblocks * sizeof *l.blocks);
+    out->lower_bound = 0;
+    for (int t = 0; t <= g->nnodes; t++) {
+        int64_t sum = alive(l.blocks, l.nblocks, t);
+        if (sum > out->lower_bound) {
+            out->lower_bound = sum;
+            out->peak_node = t;
+        }
+    }
+    for (int v = 0; v < g->nvalues; v++)
+        if (l.block[v] >= 0)
+            g->values[v].offset = l.blocks[l.block[v]].offset;
+    for (int i = 0; i < g->nnodes; i++)
+        out->workspace[i] = workspace_block[i] < 0 ? -1 : l.blocks[workspace_block[i]].offset;
+    return BRASA_OK;
+}

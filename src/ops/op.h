@@ -1,0 +1,168 @@
+/* op.h - what an op is, and what a kernel is.
+ *
+ * An op is a folder with one file that says everything: its attributes, its shapes, its gradient, its cases, and a
+ * plain-C reference kernel. ops.def lists them. Kernels for other instruction sets, libraries and devices are
+ * further files in the folder and further words in the row.
+ */
+#ifndef OPS_OP_H
+#define OPS_OP_H
+
+#include "graph/graph.h"
+
+/* --- hooks of an op -------------------------------------------------------------------------------------- */
+
+enum { MAX_OUT = 4, MAX_PARAMS = 6 };
+
+/* Shape inference: from in[], set out[] (and type[] where it is not the graph's real type). */
+typedef struct infer_args {
+    graph *g;
+    const op_def *op;
+    const char *name;
+    void *attr; /* infer may complete it: 'same' padding becomes numbers */
+    int nin;
+    const shape *in;
+    const dtype *in_type;
+    int nout; /* 1 unless infer sets it */
+    shape out[MAX_OUT];
+    dtype type[MAX_OUT];
+} infer_args;
+/* "conv2d 'conv1': <text>; input 1x3x2x2, 8x3x5x5" */
+brasa_status infer_fail(infer_args *a, const char *format, ...) BRASA_PRINTF(2, 3);
+/* Fails unless input `i` has that rank. */
+brasa_status infer_rank(infer_args *a, int i, int rank);
+
+/* Parameters of a layer, made before its node and appended to its inputs. */
+typedef struct param_spec {
+    const char *suffix; /* "weight" */
+    shape shape;
+    initializer_kind init;
+    double fan_in, fan_out;
+    bool buffer; /* not trained */
+} param_spec;
+/* Returns how many; 0 where the inputs make no sense (infer says why). */
+typedef int (*params_hook)(const void *attr, const shape *in, int nin, const dialect *d, param_spec *out);
+
+/* Gradient: emits nodes into g, given dout[] (-1 where an output's gradient is zero); sets din[i], where need[i], to
+ * the value that holds the gradient of input i, or leaves -1 for zero. */
+typedef struct grad_args {
+    graph *g;
+    const node *n;
+    const int *dout;
+    const bool *need;
+    int *din;
+} grad_args;
+/* emit_like, named after the node; returns output 0's value or -1. */
+int grad_emit(grad_args *a, const op_def *op, int nin, const int *in, int nout, const int *like);
+
+/* A node of the user's graph on its way into a program. in[] are the program's values; set out[] to the values that
+ * take the place of the node's outputs. */
+typedef struct lower_args {
+    graph *g;
+    const node *n;
+    const int *in;
+    int *out;
+} lower_args;
+
+typedef struct op_cost {
+    double flops;
+} op_cost;
+
+/* --- cases: the single source for tests and benchmarks ------------------------------------------------------- */
+
+enum {
+    CASE_FAILS = 1,   /* must be refused with BRASA_BAD_SHAPE */
+    CASE_PLAN = 2,    /* too large to run here: shapes and plan only */
+    CASE_NO_GRAD = 4, /* piecewise constant, or inputs at a kink: no finite differences */
+};
+
+typedef struct op_case {
+    const char *in;    /* shapes of the inputs: "2x3x8x8 2x3x8x8"; "labels:10" is one label a row of input 0 */
+    const char *layer; /* settings, as in a model file: "4 3x3 stride=2" */
+    unsigned flags;
+    double tolerance;    /* of float against double, relative to the largest element; 0: 2e-5 */
+    const char *dialect; /* NULL: torch */
+} op_case;
+
+/* --- the op --------------------------------------------------------------------------------------------------- */
+
+struct op_def {
+    const char *name;
+    const char *alias;  /* a second word for model files, or NULL */
+    const char *help;   /* one line; NULL: not a layer, only passes emit it */
+    int min_in, max_in; /* inputs, not counting parameters; max_in 0: any number */
+    size_t attr_size;
+    const field *fields;                                /* NULL: none */
+    void (*set_defaults)(void *attr, const dialect *d); /* where they depend on the dialect; may be NULL */
+    params_hook params;                                 /* NULL: no parameters */
+    brasa_status (*infer)(infer_args *a);               /* NULL: emitted with emit_like or emit_into only */
+    void (*grad)(grad_args *a);                         /* NULL: not differentiable, gradient zero */
+    void (*lower)(lower_args *a);                       /* NULL: copied as it is */
+    unsigned in_place;     /* bit i: output 0 may overwrite input i, of the same size, when nothing else needs it */
+    bool view;             /* output 0 is input 0 under another shape; nothing runs */
+    bool takes_activation; /* kernels apply node->act */
+    op_cost (*cost)(const graph *g, const node *n); /* NULL: one flop for each output element */
+    const op_case *cases;                           /* ended by a case whose `in` is NULL */
+};
+
+/* --- kernels ---------------------------------------------------------------------------------------------------- */
+
+/* A tensor as a kernel sees it. */
+typedef struct arg {
+    void *data;
+    shape shape;
+    dtype type;
+} arg;
+
+/* One node, ready to run: everything was decided before. */
+typedef struct step {
+    const kernel *kernel;
+    const node *node;
+    const void *attr;
+    int nin, nout;
+    arg *in, *out;
+    void *workspace; /* kernel->workspace bytes, aligned to 64, or NULL */
+    int threads;     /* for num_threads */
+    uint64_t seed;
+    /* the profile */
+    int64_t runs, nanoseconds, fastest;
+} step;
+
+struct kernel {
+    const char *name; /* "conv2d_ref" */
+    const op_def *op;
+    dtype real;                                          /* F32 or F64 */
+    bool (*supports)(const graph *g, const node *n);     /* NULL: every node of its op */
+    int64_t (*workspace)(const graph *g, const node *n); /* bytes; NULL: none */
+    brasa_status (*run)(const step *s);
+};
+
+/* --- the registry (registry.c, from ops.def)
+ * ------------------------------------------------------------------------ */
+
+/* The index-th op of all, NULL past the last one. Parts of an op (its gradients) follow it. */
+const op_def *op_at(int index);
+/* A layer by name or alias, or NULL. */
+const op_def *op_find(const char *word);
+/* The next kernel for an op and real type after `after` (NULL: the first), fastest first; NULL: no more. */
+const kernel *kernel_next(const op_def *op, dtype real, const kernel *after);
+
+/* Ops that passes and other ops emit by name. */
+extern const op_def add_op, clip_scale_op, constant_op, count_step_op, dense_op, moving_average_op, relu6_op, relu_op,
+    schedule_op;
+
+/* --- what several ops share (common.c)
+ * ---------------------------------------------------------------------------------- */
+
+enum { PARALLEL_ELEMENTS = 16384 }; /* below this, waking the pool costs more than it saves */
+
+/* v under a fused activation, as the relu and relu6 ops compute it. v is evaluated more than once. */
+#define ACTIVATE(act, v) ((act) == ACT_NONE ? (v) : (v) <= 0 ? 0 : (act) == ACT_RELU6 && (v) >= 6 ? 6 : (v))
+
+/* One output, of the shape of input 0. */
+brasa_status infer_same(infer_args *a);
+/* The same, and all inputs must have that shape. */
+brasa_status infer_all_same(infer_args *a);
+/* Cases for ops of one input that work element by element. */
+extern const op_case elementwise_cases[];
+
+#endif

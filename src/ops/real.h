@@ -1,0 +1,26 @@
+/* real.h - one source of a reference kernel, compiled for float and for double.
+ *
+ * An op's file holds its kernels between `#ifdef REAL` and `#else`, and includes this file with REAL_SOURCE set to
+ * its own path. It is then read twice: with REAL as float, where NAME(f) is f_f32, and with REAL as double, where
+ * NAME(f) is f_f64. REFERENCE(op, f) makes the two rows of the kernel list.
+ */
+#define PASTE_(a, b) a##b
+#define PASTE(a, b)  PASTE_(a, b)
+
+#define REAL    float
+#define NAME(f) PASTE(f, _f32)
+#include REAL_SOURCE
+#undef REAL
+#undef NAME
+
+#define REAL    double
+#define NAME(f) PASTE(f, _f64)
+#include REAL_SOURCE
+#undef REAL
+#undef NAME
+
+#define REFERENCE(operation, function)                                                                               \
+    {.name = #function "_ref", .op = &operation, .real = F32, .run = function##_f32},                                \
+    {                                                                                                                \
+        .name = #function "_ref", .op = &operation, .real = F64, .run = function##_f64                               \
+    }

@@ -1,0 +1,57 @@
+/* registry.c - the tables made of ops.def. The only place that knows which features this build has. */
+#include "ops/op.h"
+
+#include <string.h>
+
+/* First reading: declarations. */
+#define OP(name)  extern const op_def *const name##_parts[];
+#define REF(name) extern const kernel name##_ref[];
+#include "ops/ops.def"
+#undef OP
+#undef REF
+
+/* Second reading: one flat list, an op followed by its kernel lists, fastest first. */
+static const struct row {
+    const op_def *const *parts; /* NULL-terminated, the op itself first; NULL in a kernel row */
+    const kernel *kernels;      /* ended by a kernel with no name; NULL in an op row */
+} rows[] = {
+#define OP(name)  {.parts = name##_parts},
+#define REF(name) {.kernels = name##_ref},
+#include "ops/ops.def"
+#undef OP
+#undef REF
+};
+
+enum { ROWS = sizeof rows / sizeof rows[0] };
+
+const op_def *op_at(int index)
+{
+    for (int r = 0; r < ROWS; r++)
+        for (const op_def *const *part = rows[r].parts; part && *part; part++)
+            if (index-- == 0)
+                return *part;
+    return NULL;
+}
+
+const op_def *op_find(const char *word)
+{
+    for (int i = 0; op_at(i); i++) {
+        const op_def *op = op_at(i);
+        if (op->help && (strcmp(op->name, word) == 0 || (op->alias && strcmp(op->alias, word) == 0)))
+            return op;
+    }
+    return NULL;
+}
+
+const kernel *kernel_next(const op_def *op, dtype real, const kernel *after)
+{
+    bool passed = !after;
+    for (int r = 0; r < ROWS; r++) {
+        for (const kernel *k = rows[r].kernels; k && k->name; k++) {
+            if (passed && k->op == op && k->real == real)
+                return k;
+            passed = passed || k == after;
+        }
+    }
+    return NULL;
+}

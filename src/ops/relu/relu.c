@@ -1,0 +1,97 @@
+/* relu.c - max(x, 0) and min(max(x, 0), 6). NaN stays NaN, as in PyTorch. Both gradients are computed from the
+ * output, so that the input may be overwritten. */
+#include "ops/op.h"
+
+#ifdef REAL
+
+static brasa_status NAME(relu)(const step *s)
+{
+    const REAL *src = s->in[0].data;
+    REAL *dst = s->out[0].data;
+    const int64_t count = shape_count(&s->out[0].shape);
+#pragma omp parallel for num_threads(s->threads) if (count > PARALLEL_ELEMENTS)
+    for (int64_t i = 0; i < count; i++)
+        dst[i] = src[i] <= 0 ? 0 : src[i];
+    return BRASA_OK;
+}
+
+/* dsrc = ddst where dst > 0. */
+static brasa_status NAME(relu_grad)(const step *s)
+{
+    const REAL *dst = s->in[0].data, *ddst = s->in[1].data;
+    REAL *dsrc = s->out[0].data;
+    const int64_t count = shape_count(&s->out[0].shape);
+#pragma omp parallel for num_threads(s->threads) if (count > PARALLEL_ELEMENTS)
+    for (int64_t i = 0; i < count; i++)
+        dsrc[i] = dst[i] <= 0 ? 0 : ddst[i];
+    return BRASA_OK;
+}
+
+static brasa_status NAME(relu6)(const step *s)
+{
+    const REAL *src = s->in[0].data;
+    REAL *dst = s->out[0].data;
+    const int64_t count = shape_count(&s->out[0].shape);
+#pragma omp parallel for num_threads(s->threads) if (count > PARALLEL_ELEMENTS)
+    for (int64_t i = 0; i < count; i++)
+        dst[i] = src[i] <= 0 ? 0 : src[i] >= 6 ? 6 : src[i];
+    return BRASA_OK;
+}
+
+static brasa_status NAME(relu6_grad)(const step *s)
+{
+    const REAL *dst = s->in[0].data, *ddst = s->in[1].data;
+    REAL *dsrc = s->out[0].data;
+    const int64_t count = shape_count(&s->out[0].shape);
+#pragma omp parallel for num_threads(s->threads) if (count > PARALLEL_ELEMENTS)
+    for (int64_t i = 0; i < count; i++)
+        dsrc[i] = dst[i] <= 0 || dst[i] >= 6 ? 0 : ddst[i];
+    return BRASA_OK;
+}
+
+#else
+
+#define REAL_SOURCE "ops/relu/relu.c"
+#include "ops/real.h"
+
+static const op_def relu_grad_op = {.name = "relu_grad", .in_place = 1u << 1};
+static const op_def relu6_grad_op = {.name = "relu6_grad", .in_place = 1u << 1};
+
+static void grad(grad_args *a)
+{
+    const op_def *op = a->n->op == &relu_op ? &relu_grad_op : &relu6_grad_op;
+    a->din[0] = grad_emit(a, op, 2, (int[]){a->n->out[0], a->dout[0]}, 1, a->n->in);
+}
+
+const op_def relu_op = {
+    .name = "relu",
+    .help = "max(x, 0)",
+    .min_in = 1,
+    .max_in = 1,
+    .infer = infer_same,
+    .grad = grad,
+    .in_place = 1,
+    .cases = elementwise_cases,
+};
+
+const op_def relu6_op = {
+    .name = "relu6",
+    .help = "min(max(x, 0), 6)",
+    .min_in = 1,
+    .max_in = 1,
+    .infer = infer_same,
+    .grad = grad,
+    .in_place = 1,
+    .cases = elementwise_cases,
+};
+
+const op_def *const relu_parts[] = {&relu_op, &relu_grad_op, &relu6_op, &relu6_grad_op, NULL};
+const kernel relu_ref[] = {
+    REFERENCE(relu_op, relu),
+    REFERENCE(relu_grad_op, relu_grad),
+    REFERENCE(relu6_op, relu6),
+    REFERENCE(relu6_grad_op, relu6_grad),
+    {0},
+};
+
+#endif
