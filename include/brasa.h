@@ -125,7 +125,7 @@ BRASA_API void brasa_graph_scope(brasa_graph *graph, const char *prefix);
 
 /* Shortcuts for the commonest layers; each is one brasa_apply. */
 enum { BRASA_VALID = 0, BRASA_SAME = -1 }; /* padding: none; so that the size stays; else pixels a side */
-BRASA_API brasa_tensor brasa_conv2d(brasa_tensor x, int32_t channels, int32_t kernel, int32_t padding);
+BRASA_API brasa_tensor brasa_conv2d(brasa_tensor x, int32_t channels, int32_t size, int32_t padding);
 BRASA_API brasa_tensor brasa_dense(brasa_tensor x, int32_t features);
 BRASA_API brasa_tensor brasa_batchnorm(brasa_tensor x);
 BRASA_API brasa_tensor brasa_relu(brasa_tensor x);
@@ -182,7 +182,7 @@ typedef struct brasa_session_options {
     const char *schedule;  /* "cosine steps=1000 warmup=100", "step every=30 gamma=0.1"; NULL: "constant" */
     double clip_norm;      /* gradients are scaled down to this global norm; 0: not at all */
     uint64_t seed;         /* of initial weights and dropout */
-    bool inference;        /* no training program: less memory; brasa_train_step is refused */
+    bool inference;        /* no training, no labels: outputs that need labels (loss, accuracy) are left out */
     bool float64;          /* double precision throughout, on the reference kernels: for proofs */
     bool keep_gradients;   /* gradients stay readable as "<parameter>.grad" after a training step */
     bool no_fusion;        /* these two keep the plan plain, for tests and debugging */

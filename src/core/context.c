@@ -123,6 +123,7 @@ void fail_prefix(brasa_context *ctx, const char *format, ...)
     va_end(args);
     if (used < 0 || (size_t)used >= sizeof text - 3)
         return;
-    snprintf(text + used, sizeof text - (size_t)used, ": %s", ctx->error);
-    memcpy(ctx->error, text, sizeof text);
+    if (snprintf(text + used, sizeof text - (size_t)used, ": %s", ctx->error) >
+        0) /* the end of a long text is lost */
+        memcpy(ctx->error, text, sizeof text);
 }

@@ -6,7 +6,13 @@
 #include <stdio.h>
 #include <string.h>
 
+/* The sanitized build makes each piece a chunk of its own, so that its borders are watched and its allocation can
+ * fail in a test. */
+#ifdef POOL_SEPARATE
+enum { FIRST_CHUNK = 0, LARGEST_CHUNK = 0, ALIGN = 16 };
+#else
 enum { FIRST_CHUNK = 8 << 10, LARGEST_CHUNK = 1 << 20, ALIGN = 16 };
+#endif
 
 struct pool_chunk {
     struct pool_chunk *next;

@@ -9,9 +9,6 @@
 /* CPUs this process may use: the affinity mask, cut down to the cgroup's CPU quota, rounded down; at least 1. */
 int threads_available(void);
 
-/* The quota of a cgroup as a number of CPUs from the text of cpu.max ("200000 100000"), or 0 for none. */
-double threads_quota(const char *cpu_max);
-
 /* Denormal numbers cost a hundred cycles each and mean nothing in training. Between these two calls they count
  * as zero in the calling thread and in the pool of `threads`; threads_leave puts everything back. */
 typedef struct threads_state {
