@@ -3,7 +3,7 @@
  * Sources: PyTorch 2 documentation of torch.optim, torch.nn and their code; TensorFlow 2 / Keras 3 code of
  * keras.optimizers and keras.layers; stand-alone Keras 2.3.1 code of keras/optimizers.py and keras/layers; Caffe 1.0
  * code of src/caffe/solvers and src/caffe/layers. torch and tfkeras are checked against numbers those frameworks
- * computed (tests/fixtures), keras2 and caffe against their equations in double precision (tests/test_dialects.c).
+ * computed (tests/fixtures), keras2 and caffe against their equations in double precision (tests/test_equations.c).
  */
 #include "graph/dialect.h"
 
@@ -40,6 +40,7 @@ static const dialect dialects[] = {
         .adam = ADAM_CORRECTED,
         .adamw = true,
         .adamw_decay = 0.01,
+        .weight_decay = DECAY_L2,
         .clip = CLIP_TORCH,
         .weight_init = INIT_FAN_IN_UNIFORM,
         .bias_init = INIT_FAN_IN_UNIFORM,
@@ -71,6 +72,7 @@ static const dialect dialects[] = {
         .adam = ADAM_EPSILON_HAT,
         .adamw = true,
         .adamw_decay = 0.004,
+        .weight_decay = DECAY_DECOUPLED,
         .clip = CLIP_EXACT,
         .weight_init = INIT_GLOROT_UNIFORM,
         .bias_init = INIT_ZERO,
@@ -101,6 +103,7 @@ static const dialect dialects[] = {
         .adam_epsilon = 1e-7,
         .adam = ADAM_EPSILON_HAT,
         .adamw = false,
+        .weight_decay = DECAY_L2, /* a regularizer l2(x) of Keras 2 is a decay of 2 x */
         .clip = CLIP_EXACT,
         .weight_init = INIT_GLOROT_UNIFORM,
         .bias_init = INIT_ZERO,
@@ -131,6 +134,7 @@ static const dialect dialects[] = {
         .adam_epsilon = 1e-8,
         .adam = ADAM_EPSILON_HAT,
         .adamw = false,
+        .weight_decay = DECAY_L2,
         .clip = CLIP_EXACT,
         .weight_init = INIT_CAFFE_XAVIER,
         .bias_init = INIT_ZERO,
@@ -153,6 +157,7 @@ enum { DIALECTS = sizeof dialects / sizeof dialects[0] };
 static const char *const sgd_words[] = {"v=mv+g,p-=rate*v", "v=mv-rate*g,p+=v", NULL};
 static const char *const place_words[] = {"sqrt(v)+e", "sqrt(v+e)", NULL};
 static const char *const adam_words[] = {"corrected", "epsilon_hat", NULL};
+static const char *const decay_words[] = {"g+=decay*p", "p-=rate*decay*p", NULL};
 static const char *const clip_words[] = {"limit/(norm+1e-6)", "limit/norm", NULL};
 static const char *const variance_words[] = {"n", "n-1", "n-1-e", NULL};
 static const char *const same_words[] = {"even,stride_1", "ceil(in/stride)", "mirror", NULL};
@@ -181,6 +186,7 @@ const field dialect_fields[] = {
     WORDS(adam, adam_words, "Adam, AdamW: epsilon added to the corrected root, or to the raw one"),
     ROW(FIELD_BOOL, adamw, "AdamW exists"),
     ROW(FIELD_REAL, adamw_decay, "AdamW: default weight decay"),
+    WORDS(weight_decay, decay_words, "Weight decay of optimizers other than AdamW"),
     WORDS(clip, clip_words, "Clipping by global norm: the scale, at most 1"),
     WORDS(weight_init, initializer_words, "Initial weights of convolution and dense layers"),
     WORDS(bias_init, initializer_words, "Initial biases"),

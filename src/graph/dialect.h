@@ -24,6 +24,11 @@ typedef enum adam_form {
     ADAM_EPSILON_HAT, /* rate sqrt(1 - b2^t) / (1 - b1^t) m / (sqrt(v) + e): e grows as t does */
 } adam_form;
 
+typedef enum decay_form {
+    DECAY_L2,        /* g += decay p, before anything else */
+    DECAY_DECOUPLED, /* p -= rate decay p, beside what the gradient does */
+} decay_form;
+
 typedef enum clip_form {
     CLIP_TORCH, /* scale = min(1, limit / (norm + 1e-6)) */
     CLIP_EXACT, /* scale = min(1, limit / norm) */
@@ -66,6 +71,7 @@ typedef struct dialect {
     int adam;
     bool adamw; /* false: the framework has none */
     double adamw_decay;
+    int weight_decay; /* of every optimizer but AdamW, whose name says that it is decoupled */
     int clip;
 
     int weight_init, bias_init;

@@ -14,7 +14,10 @@ static brasa_status make_step(program *p, int i)
         return fail_memory(g->ctx, (size_t)(n->nin + n->nout) * sizeof *args);
     for (int k = 0; k < n->nin + n->nout; k++) {
         const value *v = &g->values[k < n->nin ? n->in[k] : n->out[k - n->nin]];
-        args[k] = (arg){.shape = v->shape, .type = v->type};
+        args[k] = (arg){.shape = v->shape,
+                        .count = v->bytes / (int64_t)dtype_size(v->type),
+                        .type = v->type,
+                        .layout = v->layout};
     }
     p->steps[p->nsteps++] = (step){
         .kernel = n->kernel,
@@ -35,8 +38,12 @@ brasa_status program_prepare(program *p)
     graph *g = &p->graph;
     p->steps = pool_get(&g->pool, (size_t)g->nnodes + 1, sizeof *p->steps);
     p->fed = pool_get(&g->pool, (size_t)g->nvalues + 1, sizeof *p->fed);
-    if (!p->steps || !p->fed)
+    p->needed = pool_get(&g->pool, (size_t)g->nvalues + 1, sizeof *p->needed);
+    if (!p->steps || !p->fed || !p->needed)
         return fail_memory(g->ctx, (size_t)g->nnodes * sizeof *p->steps);
+    for (int i = 0; i < g->nnodes; i++)
+        for (int k = 0; k < g->nodes[i].nin; k++)
+            p->needed[g->nodes[i].in[k]] = g->values[g->nodes[i].in[k]].kind == VALUE_INPUT;
     for (int i = 0; i < g->nnodes; i++) {
         if (g->nodes[i].op->view && p->plan.in_place[i])
             continue; /* the same bytes under another shape */

@@ -13,7 +13,8 @@ typedef struct program {
     memory_plan plan;
     step *steps; /* in order; views have none */
     int nsteps;
-    bool *fed; /* value -> an INPUT that was fed since the last run */
+    bool *needed; /* value -> an INPUT that some node reads */
+    bool *fed;    /* value -> an INPUT that was fed since the last run */
     struct program *next;
 } program;
 

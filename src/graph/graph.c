@@ -285,6 +285,29 @@ int graph_apply(graph *g, const op_def *op, const char *name, const void *attr, 
     return n < 0 ? -1 : g->nodes[n].out[0];
 }
 
+int graph_counter(graph *g)
+{
+    int v = graph_find(g, "steps");
+    return v >= 0 ? v : graph_value(g, VALUE_COUNTER, I64, &(shape){0}, "steps");
+}
+
+brasa_status graph_arrange(graph *g, const int *order, int count)
+{
+    node *arranged = pool_get(&g->pool, (size_t)count + 1, sizeof *arranged);
+    if (!arranged)
+        return fail_memory(g->ctx, (size_t)count * sizeof *arranged);
+    for (int k = 0; k < count; k++) {
+        arranged[k] = g->nodes[order[k]];
+        for (int j = 0; j < arranged[k].nout; j++)
+            if (g->values[arranged[k].out[j]].kind == VALUE_TEMP)
+                g->values[arranged[k].out[j]].producer = k;
+    }
+    g->nodes = arranged;
+    g->nnodes = count;
+    g->node_capacity = count + 1;
+    return BRASA_OK;
+}
+
 void graph_sweep(graph *g)
 {
     int kept = 0;

@@ -15,6 +15,7 @@
 #ifndef GRAPH_GRAPH_H
 #define GRAPH_GRAPH_H
 
+#include "core/layout.h"
 #include "core/pool.h"
 #include "core/shape.h"
 #include "graph/dialect.h"
@@ -49,8 +50,11 @@ typedef struct value {
     initializer start;
     int producer; /* node index, or -1 */
     int state;    /* of state in a program: its index in the session's table */
+    /* set by select, in a program */
+    layout layout;
+    bool settled; /* the layout stands: a node writes or reads it so, or another program does */
     /* set by the memory plan, in a program */
-    int64_t bytes;
+    int64_t bytes;  /* padding of the layout included */
     int64_t offset; /* TEMP and INPUT: in the transient part; else in the persistent part */
 } value;
 
@@ -82,8 +86,9 @@ struct brasa_graph {
     value *values;
     node *nodes;
     int nvalues, nnodes, value_capacity, node_capacity;
-    int layers; /* counted, for names */
-    int loss;   /* value, or -1 */
+    int layers;  /* counted, for names */
+    int streams; /* random streams given out in a program: the n-th dropout layer has stream n, from 0 */
+    int loss;    /* value, or -1 */
 };
 
 void graph_init(graph *g, brasa_context *ctx);
@@ -108,8 +113,13 @@ int emit_into(graph *g, const op_def *op, const char *name, const void *attr, in
 /* The user's layer: makes its parameters, then the node; returns output 0 or -1. */
 int graph_apply(graph *g, const op_def *op, const char *name, const void *attr, int nin, const int *in);
 
+/* The number of training steps done before this one, an i64 scalar of state, made on first use. */
+int graph_counter(graph *g);
+
 /* Drops dead nodes. */
 void graph_sweep(graph *g);
+/* Puts the nodes in another order: place k is taken by node order[k]. */
+brasa_status graph_arrange(graph *g, const int *order, int count);
 
 /* --- the passes, in order; each returns BRASA_OK or sets the context's error ------------------------------ */
 
@@ -123,7 +133,8 @@ brasa_status pass_autodiff(graph *g, gradient_done done, void *user);
 brasa_status pass_fuse(graph *g);
 /* prune.c: drops nodes that nothing reads. */
 brasa_status pass_prune(graph *g);
-/* select.c: a kernel for each node. `only`: see brasa_session_options.kernels. */
+/* select.c: a kernel for each node, a layout for each value, reorders between them. `only`: see
+ * brasa_session_options.kernels. */
 brasa_status pass_select(graph *g, const char *only);
 
 #endif

@@ -1,33 +1,144 @@
-/* select.c - a kernel for every node: the first of its list that supports it. */
+/* select.c - a kernel for every node, a layout for every value.
+ *
+ * Nodes are visited in order. A node takes the first kernel of its list that supports it; the kernel says in which
+ * layouts it reads and writes. A value keeps the layout its producer writes; where a reader wants another, a reorder
+ * node is placed before it, once for all readers that want the same. Weights have no producer: they take the layout
+ * of the first kernel that reads them and keep it for the whole run, with their gradients and the optimizer's slots.
+ */
 #include "graph/graph.h"
 #include "ops/op.h"
 
 #include <string.h>
 
-static bool runs(const kernel *k, const graph *g, const node *n)
+/* The kernel for a node, or NULL. `only` prefers kernels whose name contains it. */
+static const kernel *choose(const graph *g, const node *n, const char *only)
 {
-    return !k->supports || k->supports(g, n);
+    const kernel *best = NULL;
+    for (const kernel *k = kernel_next(n->op, g->real, NULL); k; k = kernel_next(n->op, g->real, k)) {
+        if (k->supports && !k->supports(g, n))
+            continue;
+        if (only && strstr(k->name, only))
+            return k;
+        if (!best)
+            best = k;
+    }
+    return best;
+}
+
+/* What the kernel of a node wants: in[] and out[], zeroed before. */
+static void wanted(const graph *g, const node *n, layout *in, layout *out)
+{
+    if (n->kernel->layouts) {
+        n->kernel->layouts(g, n, in, out);
+        return;
+    }
+    if (!n->kernel->any_layout)
+        return;
+    /* The first input of the output's shape that is settled decides for all of that shape. */
+    const shape *s = &g->values[n->out[0]].shape;
+    layout common = {0};
+    for (int k = 0; k < n->nin; k++) {
+        const value *v = &g->values[n->in[k]];
+        if (v->settled && shape_equal(&v->shape, s)) {
+            common = v->layout;
+            break;
+        }
+    }
+    for (int k = 0; k < n->nin; k++)
+        if (shape_equal(&g->values[n->in[k]].shape, s))
+            in[k] = common;
+    for (int k = 0; k < n->nout; k++)
+        if (shape_equal(&g->values[n->out[k]].shape, s))
+            out[k] = common;
+}
+
+typedef struct selection {
+    graph *g;
+    int *order; /* the nodes in their new order, reorders included */
+    int count, capacity;
+    struct reordered { /* reorders made so far */
+        int from, to;
+    } * made;
+    int nmade, made_capacity;
+} selection;
+
+static brasa_status append(selection *s, int n)
+{
+    int *grown = pool_grow(&s->g->pool, s->order, s->count, &s->capacity, sizeof *grown);
+    if (!grown)
+        return fail_memory(s->g->ctx, sizeof *grown);
+    s->order = grown;
+    s->order[s->count++] = n;
+    return BRASA_OK;
+}
+
+/* The value `v` in another layout: one made before, or a new reorder node's output; -1 on error. */
+static int reordered(selection *s, int v, const layout *l, const char *name, node_role role)
+{
+    graph *g = s->g;
+    for (int i = 0; i < s->nmade; i++)
+        if (s->made[i].from == v && layout_equal(&g->values[s->made[i].to].layout, l))
+            return s->made[i].to;
+    int n = emit_like(g, &reorder_op, name, NULL, 1, &v, 1, &v);
+    struct reordered *grown = pool_grow(&g->pool, s->made, s->nmade, &s->made_capacity, sizeof *grown);
+    if (n < 0 || !grown || append(s, n) != BRASA_OK)
+        return -1;
+    int out = g->nodes[n].out[0];
+    g->nodes[n].role = role;
+    g->nodes[n].kernel = choose(g, &g->nodes[n], NULL);
+    g->values[out].layout = *l;
+    g->values[out].settled = true;
+    s->made = grown;
+    s->made[s->nmade++] = (struct reordered){v, out};
+    return out;
+}
+
+static brasa_status settle(selection *s, int i)
+{
+    graph *g = s->g;
+    const int nin = g->nodes[i].nin, nout = g->nodes[i].nout;
+    layout *in = pool_get(&g->pool, (size_t)(nin + nout) + 1, sizeof *in), *out = in + nin;
+    if (!in)
+        return fail_memory(g->ctx, (size_t)(nin + nout) * sizeof *in);
+    wanted(g, &g->nodes[i], in, out);
+    for (int k = 0; k < nin; k++) {
+        int v = g->nodes[i].in[k];
+        if (!g->values[v].settled) { /* state, and inputs that nobody has read yet */
+            if (g->values[v].kind != VALUE_INPUT)
+                g->values[v].layout = in[k];
+            g->values[v].settled = true;
+        }
+        if (layout_equal(&g->values[v].layout, &in[k]))
+            continue;
+        int moved = reordered(s, v, &in[k], g->nodes[i].name, g->nodes[i].role);
+        if (moved < 0)
+            return fail_memory(g->ctx, sizeof(node));
+        g->nodes[i].in[k] = moved;
+    }
+    for (int k = 0; k < nout; k++) {
+        value *v = &g->values[g->nodes[i].out[k]];
+        if (v->settled && !layout_equal(&v->layout, &out[k])) /* state that is rewritten */
+            return fail(g->ctx, BRASA_INTERNAL, "%s '%s': the kernel %s writes a layout that its state does not have",
+                        g->nodes[i].op->name, g->nodes[i].name, g->nodes[i].kernel->name);
+        v->layout = out[k];
+        v->settled = true;
+    }
+    return append(s, i);
 }
 
 brasa_status pass_select(graph *g, const char *only)
 {
-    for (int i = 0; i < g->nnodes; i++) {
+    selection s = {.g = g};
+    const int count = g->nnodes;
+    for (int i = 0; i < count; i++) {
         node *n = &g->nodes[i];
-        const kernel *best = NULL;
-        for (const kernel *k = kernel_next(n->op, g->real, NULL); k; k = kernel_next(n->op, g->real, k)) {
-            if (!runs(k, g, n))
-                continue;
-            if (!best)
-                best = k;
-            if (only && strstr(k->name, only)) {
-                best = k;
-                break;
-            }
-        }
-        if (!best)
+        n->kernel = choose(g, n, only);
+        if (!n->kernel)
             return fail(g->ctx, BRASA_NO_KERNEL, "%s '%s': this build has no kernel for it in %s", n->op->name,
                         n->name, dtype_name(g->real));
-        n->kernel = best;
+        brasa_status status = settle(&s, i);
+        if (status != BRASA_OK)
+            return status;
     }
-    return BRASA_OK;
+    return graph_arrange(g, s.order, s.count);
 }

@@ -110,7 +110,9 @@ struct op_def {
 typedef struct arg {
     void *data;
     shape shape;
+    int64_t count; /* elements stored: what the layout pads is included */
     dtype type;
+    layout layout;
 } arg;
 
 /* One node, ready to run: everything was decided before. */
@@ -130,8 +132,13 @@ typedef struct step {
 struct kernel {
     const char *name; /* "conv2d_ref" */
     const op_def *op;
-    dtype real;                                          /* F32 or F64 */
-    bool (*supports)(const graph *g, const node *n);     /* NULL: every node of its op */
+    dtype real;                                      /* F32 or F64 */
+    bool (*supports)(const graph *g, const node *n); /* NULL: every node of its op */
+    /* The layouts it works in. in[] and out[] come plain, one for each input and output. NULL: plain everywhere. */
+    void (*layouts)(const graph *g, const node *n, layout *in, layout *out);
+    /* Works element by element on what is stored, padding included, and makes zero of zeros: any layout will do that
+     * all tensors of output 0's shape share. */
+    bool any_layout;
     int64_t (*workspace)(const graph *g, const node *n); /* bytes; NULL: none */
     brasa_status (*run)(const step *s);
 };
@@ -147,13 +154,16 @@ const op_def *op_find(const char *word);
 const kernel *kernel_next(const op_def *op, dtype real, const kernel *after);
 
 /* Ops that passes and other ops emit by name. */
-extern const op_def add_op, clip_scale_op, constant_op, count_step_op, dense_op, moving_average_op, relu6_op, relu_op,
-    schedule_op;
+extern const op_def accuracy_op, add_op, clip_scale_op, constant_op, count_step_op, dense_op, moving_average_op,
+    relu6_op, relu_op, reorder_op, reshape_op, schedule_op, softmax_cross_entropy_op, softmax_grad_op, view_op;
 
 /* --- what several ops share (common.c)
  * ---------------------------------------------------------------------------------- */
 
-enum { PARALLEL_ELEMENTS = 16384 }; /* below this, waking the pool costs more than it saves */
+/* Splits items 0 .. items - 1 over the step's threads: range(s, begin, end) is called once in each thread, or once
+ * for all where `work`, the total in simple operations, is too small to wake the pool for. Every item must be
+ * computed the same way whatever the split is, so that results do not depend on the number of threads. */
+void step_for(const step *s, int64_t items, double work, void (*range)(const step *s, int64_t begin, int64_t end));
 
 /* v under a fused activation, as the relu and relu6 ops compute it. v is evaluated more than once. */
 #define ACTIVATE(act, v) ((act) == ACT_NONE ? (v) : (v) <= 0 ? 0 : (act) == ACT_RELU6 && (v) >= 6 ? 6 : (v))

@@ -3,18 +3,21 @@
 
 #ifdef REAL
 
-static brasa_status NAME(add)(const step *s)
+static void NAME(add_range)(const step *s, int64_t begin, int64_t end)
 {
     REAL *dst = s->out[0].data;
-    const int64_t count = shape_count(&s->out[0].shape);
     const activation act = s->node->act;
-#pragma omp parallel for num_threads(s->threads) if (count > PARALLEL_ELEMENTS)
-    for (int64_t i = 0; i < count; i++) {
+    for (int64_t i = begin; i < end; i++) {
         REAL sum = ((const REAL *)s->in[0].data)[i];
         for (int k = 1; k < s->nin; k++)
             sum += ((const REAL *)s->in[k].data)[i];
         dst[i] = ACTIVATE(act, sum);
     }
+}
+
+static brasa_status NAME(add)(const step *s)
+{
+    step_for(s, s->out[0].count, (double)s->out[0].count * s->nin, NAME(add_range));
     return BRASA_OK;
 }
 
@@ -52,6 +55,6 @@ const op_def add_op = {
 };
 
 const op_def *const add_parts[] = {&add_op, NULL};
-const kernel add_ref[] = {REFERENCE(add_op, add), {0}};
+const kernel add_ref[] = {ELEMENTWISE(add_op, add), {0}};
 
 #endif

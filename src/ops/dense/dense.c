@@ -9,39 +9,41 @@
 
 #ifdef REAL
 
-/* in: src, wei [, bia]; out: dst */
-static brasa_status NAME(dense)(const step *s)
+/* in: src, wei [, bia]; out: dst; item: an element of dst */
+static void NAME(dense_range)(const step *s, int64_t begin, int64_t end)
 {
     const REAL *src = s->in[0].data, *wei = s->in[1].data, *bia = s->nin > 2 ? s->in[2].data : NULL;
     REAL *dst = s->out[0].data;
-    const int64_t N = s->in[0].shape.dim[0], C = s->in[0].shape.dim[1], K = s->in[1].shape.dim[0];
+    const int64_t C = s->in[0].shape.dim[1], K = s->in[1].shape.dim[0];
     const activation act = s->node->act;
-#pragma omp parallel for collapse(2) num_threads(s->threads) if (N * K * C > PARALLEL_ELEMENTS)
-    for (int64_t n = 0; n < N; n++) {
-        for (int64_t k = 0; k < K; k++) {
-            REAL sum[8] = {0}; /* eight running sums: the compiler may use vectors without reordering anything */
-            int64_t c = 0;
-            for (; c + 8 <= C; c += 8)
-                for (int j = 0; j < 8; j++)
-                    sum[j] += src[n * C + c + j] * wei[k * C + c + j];
-            for (; c < C; c++)
-                sum[0] += src[n * C + c] * wei[k * C + c];
-            REAL all = ((sum[0] + sum[1]) + (sum[2] + sum[3])) + ((sum[4] + sum[5]) + (sum[6] + sum[7]));
-            all += bia ? bia[k] : 0;
-            dst[n * K + k] = ACTIVATE(act, all);
-        }
+    for (int64_t i = begin; i < end; i++) {
+        const REAL *x = src + i / K * C, *w = wei + i % K * C;
+        REAL sum[8] = {0}; /* eight running sums: the compiler may use vectors without reordering anything */
+        int64_t c = 0;
+        for (; c + 8 <= C; c += 8)
+            for (int j = 0; j < 8; j++)
+                sum[j] += x[c + j] * w[c + j];
+        for (; c < C; c++)
+            sum[0] += x[c] * w[c];
+        REAL all = ((sum[0] + sum[1]) + (sum[2] + sum[3])) + ((sum[4] + sum[5]) + (sum[6] + sum[7]));
+        all += bia ? bia[i % K] : 0;
+        dst[i] = ACTIVATE(act, all);
     }
+}
+
+static brasa_status NAME(dense)(const step *s)
+{
+    step_for(s, s->out[0].count, (double)s->out[0].count * (double)s->in[0].shape.dim[1], NAME(dense_range));
     return BRASA_OK;
 }
 
-/* in: wei, ddst; out: dsrc = ddst x wei */
-static brasa_status NAME(dense_grad_data)(const step *s)
+/* in: wei, ddst; out: dsrc = ddst x wei; item: a row of dsrc */
+static void NAME(dense_grad_data_range)(const step *s, int64_t begin, int64_t end)
 {
     const REAL *wei = s->in[0].data, *ddst = s->in[1].data;
     REAL *dsrc = s->out[0].data;
-    const int64_t N = s->out[0].shape.dim[0], C = s->out[0].shape.dim[1], K = s->in[0].shape.dim[0];
-#pragma omp parallel for num_threads(s->threads) if (N * K * C > PARALLEL_ELEMENTS)
-    for (int64_t n = 0; n < N; n++) {
+    const int64_t C = s->out[0].shape.dim[1], K = s->in[0].shape.dim[0];
+    for (int64_t n = begin; n < end; n++) {
         REAL *row = dsrc + n * C;
         for (int64_t c = 0; c < C; c++)
             row[c] = 0;
@@ -49,17 +51,22 @@ static brasa_status NAME(dense_grad_data)(const step *s)
             for (int64_t c = 0; c < C; c++)
                 row[c] += ddst[n * K + k] * wei[k * C + c];
     }
+}
+
+static brasa_status NAME(dense_grad_data)(const step *s)
+{
+    const double work = (double)s->out[0].count * (double)s->in[0].shape.dim[0];
+    step_for(s, s->out[0].shape.dim[0], work, NAME(dense_grad_data_range));
     return BRASA_OK;
 }
 
-/* in: src, ddst; out: dwei = ddst^T x src [, dbia] */
-static brasa_status NAME(dense_grad_weights)(const step *s)
+/* in: src, ddst; out: dwei = ddst^T x src [, dbia]; item: a row of dwei */
+static void NAME(dense_grad_weights_range)(const step *s, int64_t begin, int64_t end)
 {
     const REAL *src = s->in[0].data, *ddst = s->in[1].data;
     REAL *dwei = s->out[0].data, *dbia = s->nout > 1 ? s->out[1].data : NULL;
     const int64_t N = s->in[0].shape.dim[0], C = s->in[0].shape.dim[1], K = s->out[0].shape.dim[0];
-#pragma omp parallel for num_threads(s->threads) if (N * K * C > PARALLEL_ELEMENTS)
-    for (int64_t k = 0; k < K; k++) {
+    for (int64_t k = begin; k < end; k++) {
         REAL *row = dwei + k * C, sum = 0;
         for (int64_t c = 0; c < C; c++)
             row[c] = 0;
@@ -71,6 +78,12 @@ static brasa_status NAME(dense_grad_weights)(const step *s)
         if (dbia)
             dbia[k] = sum;
     }
+}
+
+static brasa_status NAME(dense_grad_weights)(const step *s)
+{
+    const double work = (double)s->out[0].count * (double)s->in[0].shape.dim[0];
+    step_for(s, s->out[0].shape.dim[0], work, NAME(dense_grad_weights_range));
     return BRASA_OK;
 }
 

@@ -4,48 +4,60 @@
 
 #ifdef REAL
 
-static brasa_status NAME(relu)(const step *s)
+static void NAME(relu_range)(const step *s, int64_t begin, int64_t end)
 {
     const REAL *src = s->in[0].data;
     REAL *dst = s->out[0].data;
-    const int64_t count = shape_count(&s->out[0].shape);
-#pragma omp parallel for num_threads(s->threads) if (count > PARALLEL_ELEMENTS)
-    for (int64_t i = 0; i < count; i++)
+    for (int64_t i = begin; i < end; i++)
         dst[i] = src[i] <= 0 ? 0 : src[i];
+}
+
+static brasa_status NAME(relu)(const step *s)
+{
+    step_for(s, s->out[0].count, (double)s->out[0].count, NAME(relu_range));
     return BRASA_OK;
 }
 
-/* dsrc = ddst where dst > 0. */
-static brasa_status NAME(relu_grad)(const step *s)
+/* dsrc = ddst where dst > 0 */
+static void NAME(relu_grad_range)(const step *s, int64_t begin, int64_t end)
 {
     const REAL *dst = s->in[0].data, *ddst = s->in[1].data;
     REAL *dsrc = s->out[0].data;
-    const int64_t count = shape_count(&s->out[0].shape);
-#pragma omp parallel for num_threads(s->threads) if (count > PARALLEL_ELEMENTS)
-    for (int64_t i = 0; i < count; i++)
+    for (int64_t i = begin; i < end; i++)
         dsrc[i] = dst[i] <= 0 ? 0 : ddst[i];
+}
+
+static brasa_status NAME(relu_grad)(const step *s)
+{
+    step_for(s, s->out[0].count, (double)s->out[0].count, NAME(relu_grad_range));
     return BRASA_OK;
+}
+
+static void NAME(relu6_range)(const step *s, int64_t begin, int64_t end)
+{
+    const REAL *src = s->in[0].data;
+    REAL *dst = s->out[0].data;
+    for (int64_t i = begin; i < end; i++)
+        dst[i] = src[i] <= 0 ? 0 : src[i] >= 6 ? 6 : src[i];
 }
 
 static brasa_status NAME(relu6)(const step *s)
 {
-    const REAL *src = s->in[0].data;
-    REAL *dst = s->out[0].data;
-    const int64_t count = shape_count(&s->out[0].shape);
-#pragma omp parallel for num_threads(s->threads) if (count > PARALLEL_ELEMENTS)
-    for (int64_t i = 0; i < count; i++)
-        dst[i] = src[i] <= 0 ? 0 : src[i] >= 6 ? 6 : src[i];
+    step_for(s, s->out[0].count, (double)s->out[0].count, NAME(relu6_range));
     return BRASA_OK;
+}
+
+static void NAME(relu6_grad_range)(const step *s, int64_t begin, int64_t end)
+{
+    const REAL *dst = s->in[0].data, *ddst = s->in[1].data;
+    REAL *dsrc = s->out[0].data;
+    for (int64_t i = begin; i < end; i++)
+        dsrc[i] = dst[i] <= 0 || dst[i] >= 6 ? 0 : ddst[i];
 }
 
 static brasa_status NAME(relu6_grad)(const step *s)
 {
-    const REAL *dst = s->in[0].data, *ddst = s->in[1].data;
-    REAL *dsrc = s->out[0].data;
-    const int64_t count = shape_count(&s->out[0].shape);
-#pragma omp parallel for num_threads(s->threads) if (count > PARALLEL_ELEMENTS)
-    for (int64_t i = 0; i < count; i++)
-        dsrc[i] = dst[i] <= 0 || dst[i] >= 6 ? 0 : ddst[i];
+    step_for(s, s->out[0].count, (double)s->out[0].count, NAME(relu6_grad_range));
     return BRASA_OK;
 }
 
@@ -87,10 +99,10 @@ const op_def relu6_op = {
 
 const op_def *const relu_parts[] = {&relu_op, &relu_grad_op, &relu6_op, &relu6_grad_op, NULL};
 const kernel relu_ref[] = {
-    REFERENCE(relu_op, relu),
-    REFERENCE(relu_grad_op, relu_grad),
-    REFERENCE(relu6_op, relu6),
-    REFERENCE(relu6_grad_op, relu6_grad),
+    ELEMENTWISE(relu_op, relu),
+    ELEMENTWISE(relu_grad_op, relu_grad),
+    ELEMENTWISE(relu6_op, relu6),
+    ELEMENTWISE(relu6_grad_op, relu6_grad),
     {0},
 };
 

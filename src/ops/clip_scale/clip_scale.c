@@ -1,0 +1,91 @@
+/* clip_scale.c - what gradients are multiplied with so that the norm of all of them together stays within a limit.
+ *
+ * Squares are summed in double; every tensor is cut into a fixed number of parts, so the result does not depend on
+ * the number of threads. A norm that is not a number makes the scale NaN too: a broken step must not look like a good
+ * one.
+ */
+#include "ops/optimizer.h"
+
+#include <math.h>
+
+#ifndef REAL /* once, before the kernels */
+
+enum { LANES = 64 };
+
+/* limit / norm, in the dialect's form, at most 1. */
+static double clip_scale(const clip_attr *t, double norm)
+{
+    const double scale = t->limit / (t->form == CLIP_TORCH ? norm + 1e-6 : norm);
+    return scale > 1 ? 1 : scale;
+}
+
+#endif
+#ifdef REAL
+
+/* The sum of the squares of part `lane` of a tensor. */
+static double NAME(lane_squares)(const REAL *src, int64_t count, int64_t lane)
+{
+    double sum[4] = {0}; /* four running sums: the compiler may use vectors without reordering anything */
+    int64_t i = count * lane / LANES;
+    const int64_t end = count * (lane + 1) / LANES;
+    for (; i + 4 <= end; i += 4)
+        for (int j = 0; j < 4; j++)
+            sum[j] += (double)src[i + j] * src[i + j];
+    for (; i < end; i++)
+        sum[0] += (double)src[i] * src[i];
+    return (sum[0] + sum[1]) + (sum[2] + sum[3]);
+}
+
+/* item: a lane */
+static void NAME(clip_scale_range)(const step *s, int64_t begin, int64_t end)
+{
+    double *part = s->workspace;
+    for (int64_t lane = begin; lane < end; lane++) {
+        part[lane] = 0;
+        for (int k = 0; k < s->nin; k++)
+            part[lane] += NAME(lane_squares)(s->in[k].data, s->in[k].count, lane);
+    }
+}
+
+/* in: gradients ...; out: scalar; workspace: a sum for each lane */
+static brasa_status NAME(clip_scale)(const step *s)
+{
+    const double *part = s->workspace;
+    double all = 0, work = 0;
+    for (int k = 0; k < s->nin; k++)
+        work += (double)s->in[k].count;
+    step_for(s, LANES, work, NAME(clip_scale_range));
+    for (int lane = 0; lane < LANES; lane++)
+        all += part[lane];
+    *(REAL *)s->out[0].data = (REAL)clip_scale(s->attr, sqrt(all));
+    return BRASA_OK;
+}
+
+#else
+
+#define REAL_SOURCE "ops/clip_scale/clip_scale.c"
+#include "ops/real.h"
+
+static brasa_status infer(infer_args *a)
+{
+    a->out[0] = (shape){0};
+    return BRASA_OK;
+}
+
+static int64_t workspace(const graph *g, const node *n)
+{
+    (void)g;
+    (void)n;
+    return LANES * (int64_t)sizeof(double);
+}
+
+const op_def clip_scale_op = {.name = "clip_scale", .attr_size = sizeof(clip_attr), .infer = infer};
+
+const op_def *const clip_scale_parts[] = {&clip_scale_op, NULL};
+const kernel clip_scale_ref[] = {
+    {.name = "clip_scale_ref", .op = &clip_scale_op, .real = F32, .workspace = workspace, .run = clip_scale_f32},
+    {.name = "clip_scale_ref", .op = &clip_scale_op, .real = F64, .workspace = workspace, .run = clip_scale_f64},
+    {0},
+};
+
+#endif

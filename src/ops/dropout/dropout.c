@@ -1,0 +1,109 @@
+/* dropout.c - in training, sets elements to zero with probability p and multiplies the others by 1 / (1 - p).
+ *
+ * No mask is stored: whether element i is kept is a function of the seed, the layer's stream, the step and i, so the
+ * gradient is the same op once more, on ddst. Any part of the tensor can be computed by any thread.
+ */
+#include "core/random.h"
+#include "ops/op.h"
+
+#include <math.h>
+
+#ifndef REAL /* once, before the kernels */
+
+typedef struct dropout_attr {
+    double p;
+    int stream; /* not a field: set by lower */
+} dropout_attr;
+
+#endif
+#ifdef REAL
+
+/* in: src, steps done; out: dst; item: a group of four elements */
+static void NAME(dropout_range)(const step *s, int64_t begin, int64_t end)
+{
+    const dropout_attr *t = s->attr;
+    const REAL *src = s->in[0].data;
+    REAL *dst = s->out[0].data;
+    const int64_t count = s->out[0].count;
+    /* Looked up, not chosen by a branch, which would be guessed wrong half of the time. */
+    const REAL factor[2] = {0, (REAL)(1 / (1 - t->p))};
+    const uint32_t limit = (uint32_t)ceil(t->p * 0x1p24); /* random_unit(word) >= p, in whole numbers */
+    const random_stream stream = {.seed = s->seed,
+                                  .purpose = RANDOM_DROPOUT,
+                                  .stream = (uint32_t)t->stream,
+                                  .step = (uint32_t) * (const int64_t *)s->in[1].data};
+    for (int64_t g = begin; g < end; g++) {
+        const random_group random = random_at(&stream, (uint64_t)g);
+        const int64_t first = 4 * g, rest = count - first;
+        for (int j = 0; j < (rest < 4 ? (int)rest : 4); j++)
+            dst[first + j] = src[first + j] * factor[random.word[j] >> 8 >= limit];
+    }
+}
+
+static brasa_status NAME(dropout)(const step *s)
+{
+    const int64_t count = s->out[0].count;
+    step_for(s, (count + 3) / 4, (double)count * 10, NAME(dropout_range)); /* most of it for the random numbers */
+    return BRASA_OK;
+}
+
+#else
+
+#define REAL_SOURCE "ops/dropout/dropout.c"
+#include "ops/real.h"
+
+static const field fields[] = {
+    {"p", FIELD_REAL, offsetof(dropout_attr, p), "0.5", 0, 0.999, NULL, true, "share of elements set to zero"},
+    {0},
+};
+
+/* Evaluation keeps everything; training gets the counter as a second input, and a stream of its own. */
+static void lower(lower_args *a)
+{
+    dropout_attr t = *(const dropout_attr *)a->n->attr;
+    if (!a->g->training || t.p == 0) {
+        a->out[0] = a->in[0];
+        return;
+    }
+    t.stream = a->g->streams++;
+    int n = emit(a->g, a->n->op, a->n->name, &t, 2, (int[]){a->in[0], graph_counter(a->g)});
+    if (n >= 0)
+        a->out[0] = a->g->nodes[n].out[0];
+}
+
+static void grad(grad_args *a)
+{
+    a->din[0] = grad_emit(a, a->n->op, 2, (int[]){a->dout[0], a->n->in[1]}, 1, a->n->in);
+}
+
+static const op_case cases[] = {
+    {"1x1x1x1", ""},
+    {"1x3", "0.25"},
+    {"2x3x8x8", "0.5"},
+    {"3x17x5x5", "0.2"},
+    {"1x513x2x3", "0.9"},
+    {"4x10", "0.001"},
+    {"7", "0.999"},
+    {"16x128x600x600", "", CASE_PLAN}, /* 2.9 GB */
+    {"2x0x4x4", "", CASE_FAILS},
+    {0},
+};
+
+static const op_def dropout_op = {
+    .name = "dropout",
+    .help = "in training, sets a random share of the elements to zero",
+    .min_in = 1,
+    .max_in = 1,
+    .attr_size = sizeof(dropout_attr),
+    .fields = fields,
+    .infer = infer_same,
+    .grad = grad,
+    .lower = lower,
+    .in_place = 1,
+    .cases = cases,
+};
+
+const op_def *const dropout_parts[] = {&dropout_op, NULL};
+const kernel dropout_ref[] = {REFERENCE(dropout_op, dropout), {0}};
+
+#endif

@@ -1,0 +1,126 @@
+/* gelu.c - x P(x), where P is the normal distribution's cumulative function; or the approximation of it by tanh.
+ *
+ * Hendrycks, Gimpel: "Gaussian error linear units", 2016. The gradient needs the input: the function is not
+ * monotonic, so its output does not tell where it came from.
+ */
+#include "ops/op.h"
+
+#include <tgmath.h> /* erf, exp, tanh are those of REAL */
+
+#ifndef REAL /* once, before the kernels */
+
+#define HALF_ROOT     0.70710678118654752440 /* 1 / sqrt(2) */
+#define NORMAL_HEIGHT 0.39894228040143267794 /* 1 / sqrt(2 pi) */
+#define TANH_SLOPE    0.79788456080286535588 /* sqrt(2 / pi) */
+#define TANH_CUBE     0.044715
+
+typedef struct gelu_attr {
+    int approximate;
+} gelu_attr;
+
+enum { APPROXIMATE_NONE, APPROXIMATE_TANH };
+
+#endif
+#ifdef REAL
+
+static void NAME(gelu_range)(const step *s, int64_t begin, int64_t end)
+{
+    const REAL *src = s->in[0].data;
+    REAL *dst = s->out[0].data;
+    const bool exact = ((const gelu_attr *)s->attr)->approximate == APPROXIMATE_NONE;
+    for (int64_t i = begin; i < end; i++) {
+        const REAL x = src[i];
+        const REAL bend =
+            exact ? erf(x * (REAL)HALF_ROOT) : tanh((REAL)TANH_SLOPE * (x + (REAL)TANH_CUBE * x * x * x));
+        dst[i] = (REAL)0.5 * x * (1 + bend);
+    }
+}
+
+static brasa_status NAME(gelu)(const step *s)
+{
+    step_for(s, s->out[0].count, (double)s->out[0].count * 10, NAME(gelu_range)); /* erf and tanh count as ten */
+    return BRASA_OK;
+}
+
+/* The derivative at x. */
+static REAL NAME(slope_exact)(REAL x)
+{
+    const REAL share = (REAL)0.5 * (1 + erf(x * (REAL)HALF_ROOT));
+    return share + x * (REAL)NORMAL_HEIGHT * exp((REAL)-0.5 * x * x);
+}
+
+static REAL NAME(slope_tanh)(REAL x)
+{
+    const REAL t = tanh((REAL)TANH_SLOPE * (x + (REAL)TANH_CUBE * x * x * x));
+    const REAL dt = (1 - t * t) * (REAL)TANH_SLOPE * (1 + (REAL)(3 * TANH_CUBE) * x * x);
+    return (REAL)0.5 * (1 + t + x * dt);
+}
+
+/* in: src, ddst; out: dsrc */
+static void NAME(gelu_grad_range)(const step *s, int64_t begin, int64_t end)
+{
+    const REAL *src = s->in[0].data, *ddst = s->in[1].data;
+    REAL *dsrc = s->out[0].data;
+    const bool exact = ((const gelu_attr *)s->attr)->approximate == APPROXIMATE_NONE;
+    for (int64_t i = begin; i < end; i++)
+        dsrc[i] = ddst[i] * (exact ? NAME(slope_exact)(src[i]) : NAME(slope_tanh)(src[i]));
+}
+
+static brasa_status NAME(gelu_grad)(const step *s)
+{
+    step_for(s, s->out[0].count, (double)s->out[0].count * 20, NAME(gelu_grad_range));
+    return BRASA_OK;
+}
+
+#else
+
+#define REAL_SOURCE "ops/gelu/gelu.c"
+#include "ops/real.h"
+
+static const char *const approximate_words[] = {[APPROXIMATE_NONE] = "none", [APPROXIMATE_TANH] = "tanh", NULL};
+static const field fields[] = {
+    {"approximate", FIELD_WORD, offsetof(gelu_attr, approximate), "none", 0, 0, approximate_words, false,
+     "tanh: the older formula that approximates the exact one"},
+    {0},
+};
+
+static const op_def gelu_grad_op = {.name = "gelu_grad", .attr_size = sizeof(gelu_attr), .in_place = 3u};
+
+static void grad(grad_args *a)
+{
+    a->din[0] = grad_emit(a, &gelu_grad_op, 2, (int[]){a->n->in[0], a->dout[0]}, 1, a->n->in);
+}
+
+static const op_case cases[] = {
+    {"1x1x1x1", ""},
+    {"2x3x8x8", ""},
+    {"3x17x5x5", "approximate=tanh"},
+    {"1x513x2x3", ""},
+    {"4x10", "approximate=tanh"},
+    {"7", ""},
+    {"16x128x600x600", "", CASE_PLAN}, /* 2.9 GB */
+    {"2x0x4x4", "", CASE_FAILS},
+    {0},
+};
+
+static const op_def gelu_op = {
+    .name = "gelu",
+    .help = "x times the share of a normal distribution below x",
+    .min_in = 1,
+    .max_in = 1,
+    .attr_size = sizeof(gelu_attr),
+    .fields = fields,
+    .infer = infer_same,
+    .grad = grad,
+    .in_place = 1,
+    .cases = cases,
+};
+
+const op_def *const gelu_parts[] = {&gelu_op, &gelu_grad_op, NULL};
+const kernel gelu_ref[] = {
+    ELEMENTWISE(gelu_op, gelu),
+    ELEMENTWISE(gelu_grad_op, gelu_grad),
+    {0},
+};
+
+#endif

@@ -1,0 +1,83 @@
+/* schedule.c - the learning rate of a step, from the number t of steps done before it.
+ *
+ *     warm-up    rate (t + 1) / warmup                                          for t < warmup; after it:
+ *     constant   rate
+ *     step       rate gamma^(t / every), rounded down: cuts lie at whole multiples of `every`, warm-up included
+ *     cosine     floor + (rate - floor) (1 + cos(pi u / T)) / 2                 u = t - warmup, T = steps - warmup,
+ *                                                                               and `floor` from then on
+ * All of it divided by 1 + decay t: the optimizer's own decay in time. Computed in double, once a step.
+ */
+#include "ops/optimizer.h"
+
+#include <math.h>
+
+#ifndef REAL /* once, before the kernels */
+
+enum { SCHEDULE_CONSTANT, SCHEDULE_STEP, SCHEDULE_COSINE };
+
+static double scheduled(const schedule_attr *a, double t)
+{
+    const double pi = 3.14159265358979323846;
+    if (t < a->warmup)
+        return a->rate * (t + 1) / a->warmup;
+    if (a->kind == SCHEDULE_STEP)
+        return a->rate * pow(a->gamma, floor(t / a->every));
+    if (a->kind == SCHEDULE_COSINE) {
+        const double u = (t - a->warmup) / (a->steps - a->warmup);
+        return u >= 1 ? a->floor : a->floor + (a->rate - a->floor) * (1 + cos(pi * u)) / 2;
+    }
+    return a->rate;
+}
+
+#endif
+#ifdef REAL
+
+/* in: steps done (i64); out: rate */
+static brasa_status NAME(schedule)(const step *s)
+{
+    const schedule_attr *a = s->attr;
+    const double t = (double)*(const int64_t *)s->in[0].data;
+    *(REAL *)s->out[0].data = (REAL)(scheduled(a, t) / (1 + a->decay * t));
+    return BRASA_OK;
+}
+
+#else
+
+#define REAL_SOURCE "ops/schedule/schedule.c"
+#include "ops/real.h"
+
+static const char *const kind_words[] = {
+    [SCHEDULE_CONSTANT] = "constant", [SCHEDULE_STEP] = "step", [SCHEDULE_COSINE] = "cosine", NULL};
+
+const field schedule_fields[] = {
+    {"kind", FIELD_WORD, offsetof(schedule_attr, kind), "constant", 0, 0, kind_words, true, "how the rate changes"},
+    {"every", FIELD_INT, offsetof(schedule_attr, every), "0", 0, 2147483647, NULL, false, "step: steps between cuts"},
+    {"gamma", FIELD_REAL, offsetof(schedule_attr, gamma), "0.1", 0, 1e6, NULL, false,
+     "step: the rate's factor at a cut"},
+    {"steps", FIELD_INT, offsetof(schedule_attr, steps), "0", 0, 2147483647, NULL, false,
+     "cosine: steps to the end, warm-up included"},
+    {"floor", FIELD_REAL, offsetof(schedule_attr, floor), "0", 0, 1e6, NULL, false, "cosine: the rate at the end"},
+    {"warmup", FIELD_INT, offsetof(schedule_attr, warmup), "0", 0, 2147483647, NULL, false,
+     "steps over which the rate rises to its full size"},
+    {0},
+};
+
+static brasa_status infer(infer_args *a)
+{
+    const schedule_attr *t = a->attr;
+    if (t->kind == SCHEDULE_STEP && t->every < 1)
+        return fail(a->g->ctx, BRASA_BAD_ARGUMENT, "schedule step: every is missing: steps between two cuts");
+    if (t->kind == SCHEDULE_COSINE && t->steps <= t->warmup)
+        return fail(a->g->ctx, BRASA_BAD_ARGUMENT, "schedule cosine: steps must be given, and more than warmup (%d)",
+                    t->warmup);
+    a->out[0] = (shape){0};
+    return BRASA_OK;
+}
+
+const op_def schedule_op = {
+    .name = "schedule", .attr_size = sizeof(schedule_attr), .fields = schedule_fields, .infer = infer};
+
+const op_def *const schedule_parts[] = {&schedule_op, NULL};
+const kernel schedule_ref[] = {REFERENCE(schedule_op, schedule), {0}};
+
+#endif
