@@ -1,0 +1,596 @@
+/* session.c - compiling a graph and running it.
+ *
+ * A session owns the state (weights, buffers, optimizer slots, step counter) and a program for each (mode, batch
+ * size) that was asked for; all programs work on the same state and take turns in the same transient memory.
+ * Everything is in one allocation, which grows only when a program that needs more is made ready.
+ */
+#include "train/session.h"
+#include "core/random.h"
+
+#include <math.h>
+#include <string.h>
+
+/* --- state --------------------------------------------------------------------------------------------------- */
+
+static int find_state(const brasa_session *s, const char *name)
+{
+    for (int i = 0; i < s->nstates; i++)
+        if (strcmp(s->states[i].name, name) == 0)
+            return i;
+    return -1;
+}
+
+const state *session_state(const brasa_session *s, const char *name)
+{
+    int i = find_state(s, name);
+    return i < 0 ? NULL : &s->states[i];
+}
+
+void *session_state_data(const brasa_session *s, const state *st)
+{
+    return s->arena + s->state_offset[st - s->states];
+}
+
+void *session_value_data(const brasa_session *s, const value *v)
+{
+    return v->state >= 0 ? s->arena + s->state_offset[v->state] : s->arena + s->persistent + v->offset;
+}
+
+static brasa_status add_state(brasa_session *s, const value *v, dtype type)
+{
+    state *grown = pool_grow(&s->pool, s->states, s->nstates, &s->state_capacity, sizeof *grown);
+    const char *name = pool_text(&s->pool, "%s", v->name);
+    if (!grown || !name)
+        return fail_memory(s->ctx, sizeof *grown);
+    s->states = grown;
+    s->states[s->nstates++] = (state){
+        .name = name,
+        .kind = v->kind,
+        .type = type,
+        .shape = v->shape,
+        .start = v->start,
+        .bytes = shape_count(&v->shape) * (int64_t)dtype_size(type),
+    };
+    return BRASA_OK;
+}
+
+/* Ties a program's state values to the session's. The first program may bring new ones (slots). */
+static brasa_status bind_states(brasa_session *s, graph *g)
+{
+    for (int v = 0; v < g->nvalues; v++) {
+        value *x = &g->values[v];
+        if (x->kind == VALUE_TEMP || x->kind == VALUE_INPUT)
+            continue;
+        x->state = find_state(s, x->name);
+        if (x->state < 0 && s->arena)
+            return fail(s->ctx, BRASA_INTERNAL, "the state '%s' appeared after the plan was made", x->name);
+        if (x->state < 0) {
+            brasa_status status = add_state(s, x, x->type);
+            if (status != BRASA_OK)
+                return status;
+            x->state = s->nstates - 1;
+        }
+        if (s->arena) { /* what the first program chose holds for all */
+            x->layout = s->states[x->state].layout;
+            x->settled = true;
+        }
+    }
+    return BRASA_OK;
+}
+
+/* The layouts that the first program chose for the state. */
+static void keep_layouts(brasa_session *s, const graph *g)
+{
+    for (int v = 0; v < g->nvalues && !s->arena; v++) {
+        if (g->values[v].state < 0)
+            continue;
+        state *st = &s->states[g->values[v].state];
+        st->layout = g->values[v].layout;
+        st->bytes = layout_count(&st->layout, &st->shape) * (int64_t)dtype_size(st->type);
+    }
+}
+
+static void store(void *data, dtype type, int64_t i, double x)
+{
+    if (type == F64)
+        ((double *)data)[i] = x;
+    else
+        ((float *)data)[i] = (float)x;
+}
+
+static double load(const void *data, dtype type, int64_t i)
+{
+    return type == F64 ? ((const double *)data)[i] : (double)((const float *)data)[i];
+}
+
+/* Initial values: parameter p of the graph draws from stream p, so one layer's weights do not depend on another's. */
+static void set_initial(brasa_session *s, const state *st, uint32_t stream)
+{
+    const random_stream r = {.seed = s->options.seed, .purpose = RANDOM_WEIGHTS, .stream = stream};
+    const int64_t count = shape_count(&st->shape);
+    void *data = session_state_data(s, st);
+    int64_t index[MAX_RANK] = {0};
+    for (int64_t i = 0; i < count; i++, index_next(&st->shape, index)) {
+        double x = st->start.a;
+        if (st->start.form == START_UNIFORM)
+            x = random_uniform(&r, (uint64_t)i, st->start.a, st->start.b);
+        else if (st->start.form == START_NORMAL)
+            x = st->start.a + st->start.b * random_normal(&r, (uint64_t)i);
+        store(data, st->type, layout_offset(&st->layout, &st->shape, index), x);
+    }
+}
+
+/* --- memory ------------------------------------------------------------------------------------------------------
+ */
+
+static int64_t align_up(int64_t bytes)
+{
+    return (bytes + PLAN_ALIGN - 1) / PLAN_ALIGN * PLAN_ALIGN;
+}
+
+static void link_all(brasa_session *s)
+{
+    for (program *p = s->programs; p; p = p->next)
+        program_link(p, s->arena, s->state_offset, s->arena + s->persistent);
+}
+
+/* Makes the allocation large enough for `transient` bytes of a program; state moves along. */
+static brasa_status reserve(brasa_session *s, int64_t transient)
+{
+    if (s->arena && transient <= s->transient)
+        return BRASA_OK;
+    int64_t total = s->persistent + transient;
+    if (total < 0 || (uint64_t)total > SIZE_MAX - PLAN_ALIGN)
+        return fail(s->ctx, BRASA_OUT_OF_MEMORY, "%lld bytes are more than this machine can address",
+                    (long long)total);
+    char *block = s->ctx->alloc(s->ctx->user, (size_t)total + PLAN_ALIGN);
+    if (!block)
+        return fail_memory(s->ctx, (size_t)total);
+    char *arena = block + (PLAN_ALIGN - (uintptr_t)block % PLAN_ALIGN) % PLAN_ALIGN;
+    if (s->arena)
+        memcpy(arena, s->arena, (size_t)s->persistent);
+    else
+        memset(arena, 0, (size_t)s->persistent);
+    mem_put(s->ctx, s->block);
+    s->block = block;
+    s->arena = arena;
+    s->transient = transient;
+    s->fed = s->ran = NULL; /* only state moves along */
+    return BRASA_OK;
+}
+
+/* Offsets of the state, once all of it is known. */
+static brasa_status lay_out_state(brasa_session *s)
+{
+    s->state_offset = pool_get(&s->pool, (size_t)s->nstates + 1, sizeof *s->state_offset);
+    if (!s->state_offset)
+        return fail_memory(s->ctx, (size_t)s->nstates * sizeof *s->state_offset);
+    for (int i = 0; i < s->nstates; i++) {
+        s->state_offset[i] = s->persistent;
+        s->persistent += align_up(s->states[i].bytes);
+    }
+    return BRASA_OK;
+}
+
+/* --- compiling -----------------------------------------------------------------------------------------------------
+ */
+
+/* Inference has no labels: what depends on them is no output, so that prune drops it. */
+static brasa_status drop_labelled(graph *g)
+{
+    bool *labelled = pool_get(&g->pool, (size_t)g->nvalues + 1, sizeof *labelled);
+    if (!labelled)
+        return fail_memory(g->ctx, (size_t)g->nvalues * sizeof *labelled);
+    for (int v = 0; v < g->nvalues; v++)
+        labelled[v] = g->values[v].classes > 0;
+    for (int i = 0; i < g->nnodes; i++) {
+        bool any = false;
+        for (int k = 0; k < g->nodes[i].nin; k++)
+            any = any || labelled[g->nodes[i].in[k]];
+        for (int k = 0; any && k < g->nodes[i].nout; k++) {
+            labelled[g->nodes[i].out[k]] = true;
+            g->values[g->nodes[i].out[k]].output = false;
+        }
+    }
+    return BRASA_OK;
+}
+
+/* The passes, one after the other. */
+static brasa_status compile(brasa_session *s, program *p)
+{
+    graph *g = &p->graph;
+    g->real = s->options.float64 ? F64 : F32;
+    g->seed = s->options.seed;
+    brasa_status status = pass_lower(g, s->source, p->batch, p->training);
+    if (status == BRASA_OK && s->options.inference)
+        status = drop_labelled(g);
+    if (status == BRASA_OK && p->training)
+        status = optimizer_emit(s, g);
+    if (status == BRASA_OK && !s->options.no_fusion)
+        status = pass_fuse(g);
+    if (status == BRASA_OK)
+        status = pass_prune(g);
+    if (status == BRASA_OK)
+        status = bind_states(s, g);
+    if (status == BRASA_OK)
+        status = pass_select(g, s->kernels);
+    if (status == BRASA_OK)
+        status = pass_plan(g, !s->options.no_inplace, &p->plan);
+    if (status == BRASA_OK)
+        status = program_prepare(p);
+    if (status == BRASA_OK)
+        keep_layouts(s, g);
+    return status;
+}
+
+static void free_program(brasa_session *s, program *p)
+{
+    graph_clear(&p->graph);
+    mem_put(s->ctx, p);
+}
+
+/* A compiled program, not yet linked to memory. */
+static brasa_status new_program(brasa_session *s, bool training, int64_t batch, program **out)
+{
+    program *p = mem_get(s->ctx, sizeof *p);
+    if (!p)
+        return fail_memory(s->ctx, sizeof *p);
+    graph_init(&p->graph, s->ctx);
+    p->batch = batch;
+    p->training = training;
+    brasa_status status = compile(s, p);
+    if (status != BRASA_OK) {
+        free_program(s, p);
+        return status;
+    }
+    *out = p;
+    return BRASA_OK;
+}
+
+static program *find_program(const brasa_session *s, bool training, int64_t batch)
+{
+    program *p = s->programs;
+    while (p && (p->training != training || p->batch != batch))
+        p = p->next;
+    return p;
+}
+
+static brasa_status check_use(const brasa_session *s, bool training, int64_t batch)
+{
+    const int64_t most = INT64_C(1) << 31;
+    if (batch < 1 || batch > most)
+        return fail(s->ctx, BRASA_BAD_ARGUMENT, "batch: expected a number from 1 to %lld, got %lld", (long long)most,
+                    (long long)batch);
+    if (training && s->options.inference)
+        return fail(s->ctx, BRASA_WRONG_STATE, "this session was made for inference only: it cannot train");
+    return BRASA_OK;
+}
+
+brasa_status brasa_session_prepare(brasa_session *s, bool training, int64_t batch)
+{
+    brasa_status status = check_use(s, training, batch);
+    if (status != BRASA_OK || find_program(s, training, batch))
+        return status;
+    program *p = NULL;
+    if ((status = new_program(s, training, batch, &p)) != BRASA_OK)
+        return status;
+    if ((status = reserve(s, p->plan.bytes)) != BRASA_OK) {
+        free_program(s, p);
+        return status;
+    }
+    p->next = s->programs;
+    s->programs = p;
+    link_all(s);
+    return BRASA_OK;
+}
+
+/* The first program decides what state there is; then memory is taken and the state set. */
+static brasa_status start(brasa_session *s, const brasa_session_options *o)
+{
+    const graph *g = s->source;
+    brasa_status status = g->status;
+    if (status != BRASA_OK)
+        return status; /* the builder's error: its text still stands */
+    if (!isfinite(o->clip_norm) || o->clip_norm < 0)
+        return fail(s->ctx, BRASA_BAD_ARGUMENT, "clip_norm: expected a number of at least 0, got %g", o->clip_norm);
+    if (o->kernels && !(s->kernels = pool_text(&s->pool, "%s", o->kernels)))
+        return fail_memory(s->ctx, strlen(o->kernels) + 1);
+    if (!o->inference)
+        status = optimizer_read(s, o->optimizer ? o->optimizer : "sgd", o->schedule ? o->schedule : "constant");
+    if (status == BRASA_OK)
+        status = check_use(s, !o->inference, s->options.batch);
+
+    const dtype real = o->float64 ? F64 : F32;
+    for (int pass = 0; pass < 2; pass++)
+        for (int v = 0; v < g->nvalues && status == BRASA_OK; v++)
+            if (g->values[v].kind == (pass ? VALUE_BUFFER : VALUE_PARAM))
+                status = add_state(s, &g->values[v], real);
+    if (status == BRASA_OK)
+        status = add_state(s, &(value){.name = "steps", .kind = VALUE_COUNTER}, I64);
+    if (status == BRASA_OK)
+        status = new_program(s, !o->inference, s->options.batch, &s->programs);
+    if (status == BRASA_OK)
+        status = lay_out_state(s);
+    if (status == BRASA_OK)
+        status = reserve(s, s->programs->plan.bytes);
+    if (status != BRASA_OK)
+        return status;
+
+    uint32_t stream = 0;
+    for (int i = 0; i < s->nstates; i++)
+        if (s->states[i].kind == VALUE_PARAM || s->states[i].kind == VALUE_BUFFER)
+            set_initial(s, &s->states[i], stream++);
+    s->current = s->programs;
+    link_all(s);
+    return BRASA_OK;
+}
+
+brasa_status brasa_session_new(brasa_graph *g, const brasa_session_options *options, brasa_session **out)
+{
+    const brasa_session_options defaults = {0};
+    const brasa_session_options *o = options ? options : &defaults;
+    *out = NULL;
+    brasa_session *s = mem_get(g->ctx, sizeof *s);
+    if (!s)
+        return fail_memory(g->ctx, sizeof *s);
+    s->ctx = g->ctx;
+    s->pool.ctx = g->ctx;
+    s->source = g;
+    s->options = *o;
+    s->options.optimizer = s->options.schedule = s->options.kernels = NULL;
+    s->options.batch = o->batch ? o->batch : 1;
+    brasa_status status = start(s, o);
+    if (status == BRASA_OK)
+        *out = s;
+    else
+        brasa_session_free(s);
+    return status;
+}
+
+void brasa_session_free(brasa_session *s)
+{
+    if (!s)
+        return;
+    while (s->programs) {
+        program *next = s->programs->next;
+        free_program(s, s->programs);
+        s->programs = next;
+    }
+    mem_put(s->ctx, s->block);
+    pool_free(&s->pool);
+    mem_put(s->ctx, s);
+}
+
+const char *brasa_session_error(const brasa_session *s)
+{
+    return s->ctx->error;
+}
+
+/* --- running
+ * ----------------------------------------------------------------------------------------------------------- */
+
+brasa_status brasa_use(brasa_session *s, bool training, int64_t batch)
+{
+    brasa_status status = brasa_session_prepare(s, training, batch);
+    if (status == BRASA_OK)
+        s->current = find_program(s, training, batch);
+    return status;
+}
+
+/* What the caller sees of a value: its elements, without the padding of a layout. */
+static int64_t plain_bytes(const value *v)
+{
+    return shape_count(&v->shape) * (int64_t)dtype_size(v->type);
+}
+
+static brasa_status check_bytes(const brasa_session *s, const value *v, size_t bytes)
+{
+    if ((uint64_t)plain_bytes(v) == bytes)
+        return BRASA_OK;
+    return fail(s->ctx, BRASA_BAD_SHAPE, "'%s' is %s %s: %lld bytes, got %zu", v->name, shape_print(&v->shape).text,
+                dtype_name(v->type), (long long)plain_bytes(v), bytes);
+}
+
+static brasa_status check_labels(const brasa_session *s, const value *v, const int32_t *labels)
+{
+    for (int64_t i = 0; i < v->shape.dim[0]; i++)
+        if (labels[i] < 0 || labels[i] >= v->classes)
+            return fail(s->ctx, BRASA_BAD_ARGUMENT,
+                        "'%s': sample %lld has the label %d, but there are %d classes (0 to %d)", v->name,
+                        (long long)i, (int)labels[i], v->classes, v->classes - 1);
+    return BRASA_OK;
+}
+
+brasa_status brasa_feed(brasa_session *s, const char *input, const void *data, size_t bytes)
+{
+    program *p = s->current;
+    int id = graph_find(&p->graph, input);
+    if (id < 0 || p->graph.values[id].kind != VALUE_INPUT)
+        return fail(s->ctx, BRASA_NOT_FOUND, "the network has no input '%s'", input);
+    const value *v = &p->graph.values[id];
+    brasa_status status = check_bytes(s, v, bytes);
+    if (status == BRASA_OK && v->classes)
+        status = check_labels(s, v, data);
+    if (status != BRASA_OK)
+        return status;
+    if (s->fed != p) { /* what it was fed before, another program has written over */
+        memset(p->fed, 0, (size_t)p->graph.nvalues * sizeof *p->fed);
+        s->fed = p;
+    }
+    s->ran = NULL;                                 /* an input may lie where an output of the last step lay */
+    memcpy(session_value_data(s, v), data, bytes); /* inputs are plain: select never settles them otherwise */
+    p->fed[id] = true;
+    return BRASA_OK;
+}
+
+static brasa_status run(brasa_session *s, bool training)
+{
+    program *p = s->current;
+    if (p->training != training)
+        return fail(s->ctx, BRASA_WRONG_STATE, "the current program is for %s: call brasa_use first",
+                    p->training ? "training" : "evaluation");
+    for (int v = 0; v < p->graph.nvalues; v++)
+        if (p->needed[v] && (s->fed != p || !p->fed[v]))
+            return fail(s->ctx, BRASA_WRONG_STATE, "the input '%s' was not fed since the last step",
+                        p->graph.values[v].name);
+    s->fed = s->ran = NULL;
+    brasa_status status = s->profile ? program_run_profiled(p) : program_run(p);
+    if (status == BRASA_OK)
+        s->ran = p;
+    return status;
+}
+
+brasa_status brasa_train(brasa_session *s)
+{
+    return run(s, true);
+}
+
+brasa_status brasa_evaluate(brasa_session *s)
+{
+    return run(s, false);
+}
+
+brasa_status brasa_fetch(brasa_session *s, const char *output, void *data, size_t bytes)
+{
+    const graph *g = &s->current->graph;
+    int id = graph_find(g, output);
+    if (id < 0 || !g->values[id].output)
+        return fail(s->ctx, BRASA_NOT_FOUND, "this program has no output '%s'", output);
+    const value *v = &g->values[id];
+    brasa_status status = check_bytes(s, v, bytes);
+    if (status != BRASA_OK)
+        return status;
+    if (s->ran != s->current)
+        return fail(s->ctx, BRASA_WRONG_STATE, "'%s' is there after a step, and until the next feed or step", output);
+    const void *from = session_value_data(s, v);
+    if (layout_plain(&v->layout)) {
+        memcpy(data, from, bytes);
+        return BRASA_OK;
+    }
+    int64_t index[MAX_RANK] = {0}, i = 0;
+    do
+        store(data, v->type, i++, load(from, v->type, layout_offset(&v->layout, &v->shape, index)));
+    while (index_next(&v->shape, index));
+    return BRASA_OK;
+}
+
+/* Feeds a classifier: the input that has classes takes the labels. */
+static brasa_status feed_both(brasa_session *s, const float *images, const int32_t *labels)
+{
+    const graph *g = &s->current->graph;
+    brasa_status status = BRASA_OK;
+    for (int v = 0; v < g->nvalues && status == BRASA_OK; v++) {
+        const value *x = &g->values[v];
+        if (s->current->needed[v])
+            status = brasa_feed(s, x->name, x->classes ? (const void *)labels : images, (size_t)plain_bytes(x));
+    }
+    return status;
+}
+
+static brasa_status fetch_scalar(brasa_session *s, const char *name, float *out)
+{
+    return out ? brasa_fetch(s, name, out, sizeof *out) : BRASA_OK;
+}
+
+static brasa_status check_float(brasa_session *s)
+{
+    if (s->options.float64)
+        return fail(s->ctx, BRASA_WRONG_STATE, "a float64 session is fed with brasa_feed");
+    return BRASA_OK;
+}
+
+brasa_status brasa_train_step(brasa_session *s, const float *images, const int32_t *labels, float *loss)
+{
+    brasa_status status = check_float(s);
+    if (status == BRASA_OK)
+        status = brasa_use(s, true, s->options.batch);
+    if (status == BRASA_OK)
+        status = feed_both(s, images, labels);
+    if (status == BRASA_OK)
+        status = brasa_train(s);
+    return status == BRASA_OK ? fetch_scalar(s, "loss", loss) : status;
+}
+
+brasa_status brasa_eval_step(brasa_session *s, const float *images, const int32_t *labels, int64_t batch, float *loss,
+                             float *accuracy)
+{
+    brasa_status status = check_float(s);
+    if (status == BRASA_OK)
+        status = brasa_use(s, false, batch);
+    if (status == BRASA_OK)
+        status = feed_both(s, images, labels);
+    if (status == BRASA_OK)
+        status = brasa_evaluate(s);
+    if (status == BRASA_OK)
+        status = fetch_scalar(s, "loss", loss);
+    return status == BRASA_OK ? fetch_scalar(s, "accuracy", accuracy) : status;
+}
+
+/* --- parameters
+ * ------------------------------------------------------------------------------------------------------------ */
+
+static brasa_status find_real(brasa_session *s, const char *name, int64_t count, const state **out)
+{
+    const state *st = session_state(s, name);
+    if (!st || st->kind == VALUE_COUNTER)
+        return fail(s->ctx, BRASA_NOT_FOUND, "there is no parameter '%s'", name);
+    if (shape_count(&st->shape) != count)
+        return fail(s->ctx, BRASA_BAD_SHAPE, "'%s' is %s: %lld elements, got %lld", name,
+                    shape_print(&st->shape).text, (long long)shape_count(&st->shape), (long long)count);
+    *out = st;
+    return BRASA_OK;
+}
+
+brasa_status brasa_param_get(brasa_session *s, const char *name, float *data, int64_t count)
+{
+    const state *st;
+    brasa_status status = find_real(s, name, count, &st);
+    if (status != BRASA_OK)
+        return status;
+    int64_t index[MAX_RANK] = {0};
+    for (int64_t i = 0; i < count; i++, index_next(&st->shape, index))
+        data[i] = (float)load(session_state_data(s, st), st->type, layout_offset(&st->layout, &st->shape, index));
+    return BRASA_OK;
+}
+
+brasa_status brasa_param_set(brasa_session *s, const char *name, const float *data, int64_t count)
+{
+    const state *st;
+    brasa_status status = find_real(s, name, count, &st);
+    if (status != BRASA_OK)
+        return status;
+    int64_t index[MAX_RANK] = {0};
+    for (int64_t i = 0; i < count; i++, index_next(&st->shape, index))
+        store(session_state_data(s, st), st->type, layout_offset(&st->layout, &st->shape, index), data[i]);
+    return BRASA_OK;
+}
+
+int64_t brasa_session_steps(const brasa_session *s)
+{
+    return *(const int64_t *)session_state_data(s, session_state(s, "steps"));
+}
+
+brasa_status brasa_session_memory(const brasa_session *s, brasa_memory *out)
+{
+    *out = (brasa_memory){.transient = (uint64_t)s->transient,
+                          .lower_bound = (uint64_t)s->current->plan.lower_bound,
+                          .total = (uint64_t)(s->persistent + s->transient)};
+    for (int i = 0; i < s->nstates; i++) {
+        uint64_t bytes = (uint64_t)align_up(s->states[i].bytes);
+        if (s->states[i].kind == VALUE_PARAM)
+            out->weights += bytes;
+        else if (s->states[i].kind == VALUE_BUFFER)
+            out->buffers += bytes;
+        else
+            out->optimizer += bytes;
+    }
+    return BRASA_OK;
+}
+
+void brasa_session_profile(brasa_session *s, bool on)
+{
+    s->profile = on;
+    for (program *p = s->programs; on && p; p = p->next)
+        for (int i = 0; i < p->nsteps; i++)
+            p->steps[i].runs = p->steps[i].nanoseconds = p->steps[i].fastest = 0;
+}

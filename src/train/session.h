@@ -1,0 +1,58 @@
+/* session.h - a compiled network: state that lasts, and one program for each (mode, batch size) in use. */
+#ifndef TRAIN_SESSION_H
+#define TRAIN_SESSION_H
+
+#include "graph/exec.h"
+#include "ops/optimizer.h"
+
+/* A tensor that outlives a step: a parameter, a buffer, an optimizer's slot, the step counter. */
+typedef struct state {
+    const char *name;
+    value_kind kind;
+    dtype type;
+    shape shape;
+    initializer start;
+    layout layout;
+    int64_t bytes; /* padding of the layout included */
+} state;
+
+struct brasa_session {
+    brasa_context *ctx;
+    const graph *source;
+    brasa_session_options options; /* the texts in it are not kept: they are parsed below */
+    const char *kernels;           /* copied */
+    pool pool;
+
+    const optimizer_def *optimizer;
+    void *optimizer_attr;
+    schedule_attr schedule;
+
+    /* One allocation: the state, then room for the largest program's transient values. */
+    state *states;
+    int64_t *state_offset;
+    int nstates, state_capacity;
+    void *block;
+    char *arena; /* in block, aligned */
+    int64_t persistent, transient;
+
+    program *programs;
+    program *current;
+    program *fed; /* whose inputs the transient memory holds, or NULL */
+    program *ran; /* whose outputs it holds, or NULL */
+    bool profile;
+};
+
+/* A state by name, or NULL. */
+const state *session_state(const brasa_session *s, const char *name);
+void *session_state_data(const brasa_session *s, const state *st);
+/* Where a transient value of the current program lies. */
+void *session_value_data(const brasa_session *s, const value *v);
+
+/* optimizer.c: reads options->optimizer and options->schedule. */
+brasa_status optimizer_read(brasa_session *s, const char *optimizer, const char *schedule);
+/* optimizer.c: differentiates a lowered program and adds the update nodes. */
+brasa_status optimizer_emit(brasa_session *s, graph *g);
+/* The optimizers there are, NULL past the last one. */
+const optimizer_def *optimizer_at(int index);
+
+#endif
