@@ -1,0 +1,177 @@
+/* bench_step.c - `brasa bench step`: seconds per training step.
+ *
+ * A step is what a training loop does: the batch is copied in, the program runs, weights are updated. Made-up data,
+ * one batch for all steps. The first steps touch new memory and wake the pool, so they are not counted.
+ */
+#define _GNU_SOURCE
+#include "build_info.h"
+#include "network.h"
+#include "samples.h"
+
+#include "train/session.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+
+enum { WARM_UP = 2, LEAST_STEPS = 5, MOST_STEPS = 1000000, MOST_KERNELS = 256 };
+
+#define BENCH_OPTIMIZER "sgd lr=0.001 momentum=0.9"
+
+static const double default_seconds = 5;
+
+static double peak_rss_bytes(void)
+{
+    struct rusage usage;
+    return getrusage(RUSAGE_SELF, &usage) == 0 ? (double)usage.ru_maxrss * 1024 : 0; /* Linux counts in kB */
+}
+
+static bool enough(const options *o, int steps, double elapsed)
+{
+    if (o->steps)
+        return steps >= o->steps;
+    double seconds = o->seconds >= 0 ? o->seconds : default_seconds;
+    return steps >= MOST_STEPS || (steps >= LEAST_STEPS && elapsed >= seconds);
+}
+
+static int fail_step(const network *n)
+{
+    return complain(FAILED, "%s", brasa_session_error(n->session));
+}
+
+static int measure(network *n, const options *o, samples *times)
+{
+    for (int i = 0; i < WARM_UP; i++)
+        if (network_step(n, true) != BRASA_OK)
+            return fail_step(n);
+    progress p = progress_start(o->quiet);
+    double start = clock_seconds(), before = start;
+    while (!enough(o, times->count, before - start)) {
+        if (network_step(n, true) != BRASA_OK) {
+            progress_end(&p);
+            return fail_step(n);
+        }
+        double after = clock_seconds();
+        if (!samples_add(times, after - before)) {
+            progress_end(&p);
+            return complain(FAILED, "%s", brasa_status_text(BRASA_OUT_OF_MEMORY));
+        }
+        progress_show(&p, "step %d, %s", times->count, print_seconds(after - before).text);
+        before = clock_seconds();
+    }
+    progress_end(&p);
+    samples_sort(times);
+    return DONE;
+}
+
+/* The names of the kernels that ran, each once. */
+static int list_kernels(const network *n, const char **names)
+{
+    const program *p = n->session->current;
+    int count = 0;
+    for (int i = 0; i < p->nsteps && count < MOST_KERNELS; i++) {
+        const char *name = p->steps[i].kernel->name;
+        bool known = false;
+        for (int k = 0; k < count && !known; k++)
+            known = strcmp(names[k], name) == 0;
+        if (!known)
+            names[count++] = name;
+    }
+    return count;
+}
+
+typedef struct result {
+    samples times;
+    float loss;
+    brasa_memory memory;
+    int kernels;
+    const char *kernel[MOST_KERNELS];
+} result;
+
+static void print_json(const network *n, const options *o, const result *r)
+{
+    const samples *t = &r->times;
+    json j = json_stdout();
+    json_open(&j, NULL, '{');
+    json_text(&j, "model", o->word[0]);
+    json_int(&j, "batch", o->batch);
+    json_int(&j, "threads", brasa_context_threads(n->context));
+    json_text(&j, "optimizer", BENCH_OPTIMIZER);
+    json_int(&j, "steps", t->count);
+    json_real(&j, "median_s", samples_at(t, 0.5));
+    json_real(&j, "spread_s", samples_at(t, 0.75) - samples_at(t, 0.25));
+    json_real(&j, "min_s", samples_at(t, 0));
+    json_real(&j, "max_s", samples_at(t, 1));
+    json_real(&j, "images_per_s", (double)o->batch / samples_at(t, 0.5));
+    json_int(&j, "peak_rss_bytes", (int64_t)peak_rss_bytes());
+    json_int(&j, "plan_bytes", (int64_t)r->memory.total);
+    json_real(&j, "loss", r->loss);
+    json_open(&j, "kernels", '[');
+    for (int i = 0; i < r->kernels; i++)
+        json_text(&j, NULL, r->kernel[i]);
+    json_close(&j, ']');
+    build_json(&j);
+    json_close(&j, '}');
+}
+
+static void print_text(const network *n, const options *o, const result *r)
+{
+    const samples *t = &r->times;
+    const double median = samples_at(t, 0.5);
+    int threads = brasa_context_threads(n->context);
+    heading("%s, batch %lld, %d thread%s, %s", o->word[0], (long long)o->batch, threads, threads == 1 ? "" : "s",
+            BENCH_OPTIMIZER);
+    printf("step      %s median of %d, spread %s (middle half), %s to %s\n", print_seconds(median).text, t->count,
+           print_seconds(samples_at(t, 0.75) - samples_at(t, 0.25)).text, print_seconds(samples_at(t, 0)).text,
+           print_seconds(samples_at(t, 1)).text);
+    printf("speed     %s images/s\n", print_number(round((double)o->batch / median * 10) / 10).text);
+    printf("memory    %s at peak in the process, %s of it planned\n", print_bytes(peak_rss_bytes()).text,
+           print_bytes((double)r->memory.total).text);
+    printf("versions  brasa %s, %s, OpenMP %s\n", brasa_version(), build_compiler(), build_openmp());
+    printf("kernels   ");
+    char names[4096] = "";
+    size_t used = 0;
+    for (int i = 0; i < r->kernels && used < sizeof names; i++)
+        used += (size_t)snprintf(names + used, sizeof names - used, "%s ", r->kernel[i]);
+    wrapped(10, 10, names);
+}
+
+static int bench(network *n, const options *o, result *r)
+{
+    if (brasa_graph_param_total(n->graph) == 0)
+        return complain(FAILED, "%s: nothing in it can be trained", o->word[0]);
+    brasa_session_options s = {.batch = o->batch, .optimizer = BENCH_OPTIMIZER, .seed = (uint64_t)o->seed};
+    int code = network_compile(n, &s);
+    if (code == DONE)
+        code = network_make_data(n, o->batch, (uint64_t)o->seed);
+    if (code == DONE)
+        code = measure(n, o, &r->times);
+    if (code != DONE)
+        return code;
+    /* A time means nothing where the numbers went wrong. */
+    if (brasa_fetch(n->session, "loss", &r->loss, sizeof r->loss) != BRASA_OK)
+        return fail_step(n);
+    if (!isfinite(r->loss))
+        return complain(FAILED, "%s: the loss is %g after %d steps", o->word[0], (double)r->loss, r->times.count);
+    r->kernels = list_kernels(n, r->kernel);
+    return brasa_session_memory(n->session, &r->memory) == BRASA_OK ? DONE : fail_step(n);
+}
+
+int run_bench_step(const options *o)
+{
+    network n;
+    result r = {0};
+    int code = network_start(&n, o->threads);
+    if (code == DONE)
+        code = network_build(&n, o);
+    if (code == DONE)
+        code = bench(&n, o, &r);
+    if (code == DONE && o->json)
+        print_json(&n, o, &r);
+    else if (code == DONE)
+        print_text(&n, o, &r);
+    samples_free(&r.times);
+    network_close(&n);
+    return code;
+}

@@ -1,0 +1,45 @@
+/* build_info.c - see build_info.h. */
+#include "build_info.h"
+
+#include "brasa.h"
+
+#define TEXT_(x)        #x
+#define TEXT(x)         TEXT_(x)
+#define DOTTED(a, b, c) TEXT(a) "." TEXT(b) "." TEXT(c)
+
+const char *build_compiler(void)
+{
+#if defined(__clang__)
+    return "clang " DOTTED(__clang_major__, __clang_minor__, __clang_patchlevel__);
+#elif defined(__GNUC__)
+    return "gcc " DOTTED(__GNUC__, __GNUC_MINOR__, __GNUC_PATCHLEVEL__);
+#else
+    return "unknown";
+#endif
+}
+
+const char *build_openmp(void)
+{
+#if !defined(_OPENMP)
+    return "none";
+#elif _OPENMP >= 202111
+    return "5.2";
+#elif _OPENMP >= 202011
+    return "5.1";
+#elif _OPENMP >= 201811
+    return "5.0";
+#elif _OPENMP >= 201511
+    return "4.5";
+#else
+    return "before 4.5";
+#endif
+}
+
+void build_json(json *j)
+{
+    json_open(j, "versions", '{');
+    json_text(j, "brasa", brasa_version());
+    json_text(j, "compiler", build_compiler());
+    json_text(j, "openmp", build_openmp());
+    json_close(j, '}');
+}

@@ -1,0 +1,165 @@
+/* doctor.c - `brasa doctor`: what this build and this machine have. Every fact is read, none is guessed: what the
+ * system does not tell is "unknown" (null in JSON). */
+#define _GNU_SOURCE
+#include "build_info.h"
+#include "cli.h"
+
+#include "core/cgroup.h"
+#include "core/threads.h"
+#include "ops/op.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { MAX_LINE = 8192 }; /* the flags in /proc/cpuinfo are about 2,000 letters */
+
+/* Instruction sets that decide how fast the kernels can be. */
+static const char *const features[] = {"sse2", "avx", "fma", "avx2", "avx512f", "asimd"};
+enum { FEATURES = sizeof features / sizeof features[0] };
+
+typedef struct machine {
+    char cpu[128];
+    bool has[FEATURES];
+    int cores, affinity, threads;
+    double cgroup_cpus;      /* 0: no limit */
+    double total, available; /* bytes; 0: unknown */
+    double cgroup_memory;    /* bytes; 0: no limit */
+    int layers, ops, kernels;
+} machine;
+
+static bool has_word(const char *line, const char *word)
+{
+    size_t length = strlen(word);
+    for (const char *at = line; (at = strstr(at, word)); at += length)
+        if (at[-1] == ' ' && strchr(" \n", at[length])) /* the line starts with its key, so at > line */
+            return true;
+    return false;
+}
+
+static void read_cpu(machine *m)
+{
+    char line[MAX_LINE];
+    FILE *file = fopen("/proc/cpuinfo", "re");
+    while (file && fgets(line, (int)sizeof line, file)) {
+        const char *text = strchr(line, ':');
+        if (!text || line[0] == '\n')
+            continue;
+        text += strspn(text, ": \t");
+        if (!m->cpu[0] && strncmp(line, "model name", 10) == 0)
+            snprintf(m->cpu, sizeof m->cpu, "%.*s", (int)strcspn(text, "\n"), text);
+        if (strncmp(line, "flags", 5) != 0 && strncmp(line, "Features", 8) != 0)
+            continue;
+        for (int i = 0; i < FEATURES; i++)
+            m->has[i] = has_word(line, features[i]);
+    }
+    if (file)
+        fclose(file);
+}
+
+static void read_memory(machine *m)
+{
+    char line[256];
+    FILE *file = fopen("/proc/meminfo", "re");
+    while (file && fgets(line, (int)sizeof line, file)) {
+        if (strncmp(line, "MemTotal:", 9) == 0)
+            m->total = strtod(line + 9, NULL) * 1024;
+        else if (strncmp(line, "MemAvailable:", 13) == 0)
+            m->available = strtod(line + 13, NULL) * 1024;
+    }
+    if (file)
+        fclose(file);
+}
+
+static machine examine(void)
+{
+    machine m = {
+        .cores = (int)sysconf(_SC_NPROCESSORS_ONLN),
+        .threads = threads_available(),
+        .cgroup_cpus = cgroup_cpus(),
+        .cgroup_memory = cgroup_memory(),
+    };
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof set, &set) == 0)
+        m.affinity = CPU_COUNT(&set);
+    read_cpu(&m);
+    read_memory(&m);
+    for (const op_def *op; (op = op_at(m.ops)); m.ops++) {
+        m.layers += op->help != NULL;
+        for (dtype real = F32; real <= F64; real++)
+            for (const kernel *k = kernel_next(op, real, NULL); k; k = kernel_next(op, real, k))
+                m.kernels++;
+    }
+    return m;
+}
+
+static void json_bytes(json *j, const char *key, double bytes)
+{
+    if (bytes > 0)
+        json_int(j, key, (int64_t)bytes);
+    else
+        json_text(j, key, NULL);
+}
+
+static void print_json(const machine *m)
+{
+    json j = json_stdout();
+    json_open(&j, NULL, '{');
+    build_json(&j);
+    json_text(&j, "cpu", m->cpu[0] ? m->cpu : NULL);
+    json_open(&j, "cpu_features", '[');
+    for (int i = 0; i < FEATURES; i++)
+        if (m->has[i])
+            json_text(&j, NULL, features[i]);
+    json_close(&j, ']');
+    json_int(&j, "cores", m->cores);
+    json_int(&j, "affinity", m->affinity);
+    if (m->cgroup_cpus > 0)
+        json_real(&j, "cgroup_cpus", m->cgroup_cpus);
+    else
+        json_text(&j, "cgroup_cpus", NULL);
+    json_int(&j, "threads", m->threads);
+    json_bytes(&j, "memory_bytes", m->total);
+    json_bytes(&j, "memory_available_bytes", m->available);
+    json_bytes(&j, "cgroup_memory_bytes", m->cgroup_memory);
+    json_int(&j, "layers", m->layers);
+    json_int(&j, "ops", m->ops);
+    json_int(&j, "kernels", m->kernels);
+    json_close(&j, '}');
+}
+
+static void print_text(const machine *m)
+{
+    printf("brasa     %s, %s, OpenMP %s\n", brasa_version(), build_compiler(), build_openmp());
+    printf("cpu       %s\n", m->cpu[0] ? m->cpu : "unknown");
+    printf("features ");
+    for (int i = 0; i < FEATURES; i++)
+        if (m->has[i])
+            printf(" %s", features[i]);
+    printf("\n");
+    printf("cores     %d online, %d in the affinity mask, ", m->cores, m->affinity);
+    if (m->cgroup_cpus > 0)
+        printf("%s by the cgroup's quota\n", print_number(m->cgroup_cpus).text);
+    else
+        printf("no cgroup quota\n");
+    printf("threads   %d will be used (--threads N for fewer)\n", m->threads);
+    printf("memory    %s, %s available, ", print_bytes(m->total).text, print_bytes(m->available).text);
+    if (m->cgroup_memory > 0)
+        printf("cgroup limit %s\n", print_bytes(m->cgroup_memory).text);
+    else
+        printf("no cgroup limit\n");
+    printf("library   %d layers, %d ops with their gradients and updates, %d kernels\n", m->layers, m->ops,
+           m->kernels);
+}
+
+int run_doctor(const options *o)
+{
+    machine m = examine();
+    if (o->json)
+        print_json(&m);
+    else
+        print_text(&m);
+    return DONE;
+}

@@ -1,0 +1,48 @@
+/* explain.c - `brasa explain`: every node of a compiled network. The library writes the account; this file builds
+ * the network and, for times, runs it. */
+#include "network.h"
+
+static int explain(network *n, const options *o)
+{
+    const bool training = !o->eval;
+    brasa_status status = brasa_use(n->session, training, o->batch);
+    if (status == BRASA_OK && o->profile) {
+        int code = network_make_data(n, o->batch, (uint64_t)o->seed);
+        if (code != DONE)
+            return code;
+        progress p = progress_start(o->quiet);
+        status = network_step(n, training); /* the first step touches new memory: not a time to remember */
+        brasa_session_profile(n->session, true);
+        for (int64_t i = 0; i < o->profile && status == BRASA_OK; i++) {
+            status = network_step(n, training);
+            progress_show(&p, "step %lld of %lld", (long long)i + 1, (long long)o->profile);
+        }
+        progress_end(&p);
+    }
+    if (status == BRASA_OK) {
+        int32_t format = o->json ? BRASA_EXPLAIN_JSON : BRASA_EXPLAIN_TEXT;
+        status = brasa_session_explain(n->session, format, write_stdout, NULL);
+    }
+    return status == BRASA_OK ? DONE : complain(FAILED, "%s", brasa_session_error(n->session));
+}
+
+int run_explain(const options *o)
+{
+    brasa_session_options s = {
+        .batch = o->batch,
+        .optimizer = o->optimizer,
+        .seed = (uint64_t)o->seed,
+        .inference = o->eval,
+        .no_fusion = o->no_fusion,
+    };
+    network n;
+    int code = network_start(&n, o->threads);
+    if (code == DONE)
+        code = network_build(&n, o);
+    if (code == DONE)
+        code = network_compile(&n, &s);
+    if (code == DONE)
+        code = explain(&n, o);
+    network_close(&n);
+    return code;
+}

@@ -1,0 +1,184 @@
+/* main.c - the program `brasa`: a table of verbs, and the way to one of them.
+ *
+ * Exit codes: 0 done, 1 failed, 2 misused (an unknown verb or option, a number out of range).
+ */
+#define _POSIX_C_SOURCE 200809L
+#include "cli.h"
+
+#include "core/nearest.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+static const verb verbs[] = {
+    {
+        .name = "models",
+        .run = run_models,
+        .summary = "the networks that come with brasa",
+        .words = "",
+        .options = "json",
+        .details = "Parameters are counted at the default number of classes, layers are those with "
+                   "weights: convolutions and dense layers. `brasa help models` tells how to write a "
+                   "network of your own.",
+        .examples = "brasa models\nbrasa models --json",
+    },
+    {
+        .name = "explain",
+        .run = run_explain,
+        .summary = "every step of a network: kernel, memory, time",
+        .words = "MODEL|FILE.net",
+        .min_words = 1,
+        .max_words = 1,
+        .options = "batch classes dialect eval json no-fusion optimizer profile quiet seed threads",
+        .details = "Shows the program that a training step runs: forward, gradients and updates. "
+                   "A dialect line in a file wins over --dialect.",
+        .examples = "brasa explain mnist_cnn --batch 64\n"
+                    "brasa explain my.net --batch 64 --profile 20\n"
+                    "brasa explain letter_mlp --eval --json",
+    },
+    {
+        .name = "bench step",
+        .run = run_bench_step,
+        .summary = "time of a training step",
+        .words = "MODEL|FILE.net",
+        .min_words = 1,
+        .max_words = 1,
+        .options = "batch classes dialect json quiet seconds seed steps threads",
+        .details = "One step copies a batch of made-up data in, computes loss and gradients, and "
+                   "updates the weights with SGD, rate 0.001, momentum 0.9; all of it is timed. The "
+                   "first two steps are not counted; then at least 5 are, and as many as fit --seconds "
+                   "(5). The spread is that of the middle half: third quartile minus first.",
+        .examples = "brasa bench step mnist_cnn --batch 64\n"
+                    "brasa bench step my.net --batch 8 --threads 1 --steps 50 --json",
+    },
+    {
+        .name = "bench ops",
+        .run = run_bench_ops,
+        .summary = "time of every kernel over the cases of its op",
+        .words = "[OP]",
+        .max_words = 1,
+        .options = "json quiet seconds threads",
+        .details = "Median of at least 5 runs, and as many as fit --seconds a case (0.03). GB/s counts "
+                   "what must be read and written once. The cases are those that the tests prove.",
+        .examples = "brasa bench ops\nbrasa bench ops dense --threads 1",
+    },
+    {
+        .name = "dialects",
+        .run = run_dialects,
+        .summary = "what frameworks disagree on, and whom to follow",
+        .words = "",
+        .options = "json markdown",
+        .examples = "brasa dialects",
+    },
+    {
+        .name = "doctor",
+        .run = run_doctor,
+        .summary = "what this build and this machine have",
+        .words = "",
+        .options = "json",
+        .examples = "brasa doctor",
+    },
+    {
+        .name = "help",
+        .run = run_help,
+        .summary = "this text, a verb, or: layers, optimizers, models",
+        .words = "[VERB|layers|optimizers|models]",
+        .max_words = 2,
+        .options = "",
+        .examples = "brasa help layers\nbrasa help bench step",
+    },
+};
+enum { VERBS = sizeof verbs / sizeof verbs[0] };
+
+const verb *verb_at(int index)
+{
+    return index >= 0 && index < VERBS ? &verbs[index] : NULL;
+}
+
+/* The verb that argv begins with; *words gets how many of them are its name. */
+static const verb *find_verb(int argc, char **argv, int *words)
+{
+    for (int i = 0; i < VERBS; i++) {
+        const char *blank = strchr(verbs[i].name, ' ');
+        size_t length = blank ? (size_t)(blank - verbs[i].name) : strlen(verbs[i].name);
+        if (strlen(argv[0]) != length || memcmp(argv[0], verbs[i].name, length) != 0)
+            continue;
+        *words = blank ? 2 : 1;
+        if (!blank || (argc > 1 && strcmp(argv[1], blank + 1) == 0))
+            return &verbs[i];
+    }
+    return NULL;
+}
+
+/* Word `argv[0]`, or a first word that wants a second one. */
+static int refuse_verb(int argc, char **argv, bool wants_second)
+{
+    char words[64];
+    if (wants_second && argc < 2)
+        return complain(MISUSED, "%s: one more word is missing, see `brasa help %s`", argv[0], argv[0]);
+    snprintf(words, sizeof words, wants_second ? "%s %s" : "%s", argv[0], wants_second ? argv[1] : "");
+    nearest n = {.word = words};
+    for (int i = 0; i < VERBS; i++)
+        nearest_offer(&n, verbs[i].name);
+    if (!wants_second && argv[0][0] == '-') {
+        nearest_offer(&n, "--help");
+        nearest_offer(&n, "--version");
+    }
+    const char *hint = nearest_hint(&n).text;
+    return complain(MISUSED, "unknown %s '%s'%s", argv[0][0] == '-' ? "option" : "verb", words,
+                    *hint ? hint : ", see `brasa --help`");
+}
+
+static int run_verb(const verb *v, int argc, char **argv)
+{
+    options o;
+    char error[OPTIONS_ERROR_SIZE];
+    if (!options_parse(&o, v->options, argc, argv, error))
+        return complain(MISUSED, "%s", error);
+    if (o.help) {
+        help_verb(v);
+        return DONE;
+    }
+    if (o.words < v->min_words)
+        return complain(MISUSED, "%s: %s is missing", v->name, v->words);
+    if (o.words > v->max_words)
+        return complain(MISUSED, "%s: unexpected '%s'", v->name, o.word[v->max_words]);
+    return v->run(&o);
+}
+
+static int dispatch(int argc, char **argv)
+{
+    int words = 0;
+    if (argc < 1) {
+        help_short(stderr);
+        return MISUSED;
+    }
+    if (strcmp(argv[0], "--help") == 0 || strcmp(argv[0], "-h") == 0) {
+        help_short(stdout);
+        return DONE;
+    }
+    if (strcmp(argv[0], "--version") == 0) {
+        printf("brasa %s\n", brasa_version());
+        return DONE;
+    }
+    const verb *v = find_verb(argc, argv, &words);
+    if (v)
+        return run_verb(v, argc - words, argv + words);
+    if (words == 2 && argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0))
+        return run_help(&(options){.word = {argv[0]}, .words = 1});
+    return refuse_verb(argc, argv, words == 2);
+}
+
+int main(int argc, char **argv)
+{
+    /* A reader that goes away is a failed write like any other, not a silent death. */
+    signal(SIGPIPE, SIG_IGN);
+    int code = dispatch(argc - 1, argv + 1);
+    bool bad = ferror(stdout) != 0;
+    errno = 0;
+    if ((fclose(stdout) != 0 || bad) && code == DONE)
+        return complain(FAILED, "standard output: %s", errno ? strerror(errno) : "could not be written");
+    return code;
+}

@@ -1,0 +1,86 @@
+/* network.c - see network.h. */
+#include "network.h"
+
+#include "core/random.h"
+#include "graph/graph.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int network_start(network *n, int64_t threads)
+{
+    memset(n, 0, sizeof *n);
+    brasa_context_options c = {.threads = (int32_t)threads};
+    brasa_status status = brasa_context_new(&c, &n->context);
+    if (status == BRASA_OK && !(n->graph = brasa_graph_new(n->context)))
+        status = BRASA_OUT_OF_MEMORY;
+    return status == BRASA_OK ? DONE : complain(FAILED, "%s", brasa_status_text(status));
+}
+
+int network_build(network *n, const options *o)
+{
+    brasa_status status = o->dialect ? brasa_graph_set_dialect(n->graph, o->dialect) : BRASA_OK;
+    if (status == BRASA_OK)
+        status = brasa_model_build(n->graph, o->word[0], (int32_t)o->classes);
+    return status == BRASA_OK ? DONE : complain(FAILED, "%s", brasa_graph_error(n->graph));
+}
+
+int network_compile(network *n, const brasa_session_options *s)
+{
+    brasa_status status = brasa_session_new(n->graph, s, &n->session);
+    return status == BRASA_OK ? DONE : complain(FAILED, "%s", brasa_graph_error(n->graph));
+}
+
+void network_close(network *n)
+{
+    for (int i = 0; i < n->inputs; i++)
+        free(n->input[i].data);
+    brasa_session_free(n->session);
+    brasa_graph_free(n->graph);
+    brasa_context_free(n->context);
+}
+
+static void fill(const value *v, void *data, int64_t count, const random_stream *from)
+{
+    for (int64_t i = 0; i < count; i++) {
+        if (v->type == I32)
+            ((int32_t *)data)[i] = (int32_t)random_uniform(from, (uint64_t)i, 0, v->classes);
+        else
+            ((float *)data)[i] = (float)random_uniform(from, (uint64_t)i, 0, 1);
+    }
+}
+
+int network_make_data(network *n, int64_t batch, uint64_t seed)
+{
+    for (int v = 0; v < n->graph->nvalues; v++) {
+        const value *in = &n->graph->values[v];
+        if (in->kind != VALUE_INPUT)
+            continue;
+        if (n->inputs == MAX_INPUTS)
+            return complain(FAILED, "made-up data serves at most %d inputs", MAX_INPUTS);
+        shape s = in->shape;
+        if (in->batched)
+            s.dim[0] = batch;
+        int64_t count = shape_count(&s);
+        size_t bytes = (size_t)count * dtype_size(in->type);
+        void *data = malloc(bytes);
+        if (!data)
+            return complain(FAILED, "%s", brasa_status_text(BRASA_OUT_OF_MEMORY));
+        random_stream from = {.seed = seed, .purpose = RANDOM_DATA, .stream = (uint32_t)n->inputs};
+        fill(in, data, count, &from);
+        n->input[n->inputs].name = in->name;
+        n->input[n->inputs].data = data;
+        n->input[n->inputs++].bytes = bytes;
+    }
+    return DONE;
+}
+
+brasa_status network_step(network *n, bool training)
+{
+    for (int i = 0; i < n->inputs; i++) {
+        brasa_status status = brasa_feed(n->session, n->input[i].name, n->input[i].data, n->input[i].bytes);
+        if (status != BRASA_OK)
+            return status;
+    }
+    return training ? brasa_train(n->session) : brasa_evaluate(n->session);
+}

@@ -1,0 +1,35 @@
+/* network.h - a network ready to run, with made-up data: what explain and bench share. */
+#ifndef CLI_NETWORK_H
+#define CLI_NETWORK_H
+
+#include "cli.h"
+
+enum { MAX_INPUTS = 8 };
+
+typedef struct network {
+    brasa_context *context;
+    brasa_graph *graph;
+    brasa_session *session;
+    int inputs;
+    struct {
+        const char *name; /* borrowed from the graph */
+        void *data;
+        size_t bytes;
+    } input[MAX_INPUTS];
+} network;
+
+/* These return an exit code, the message told. network_close is due after network_start, whatever it returned. */
+
+/* An empty graph. threads 0: as many as may be used. */
+int network_start(network *n, int64_t threads);
+void network_close(network *n);
+/* The network o->word[0], with o's dialect and classes. */
+int network_build(network *n, const options *o);
+int network_compile(network *n, const brasa_session_options *s);
+/* Uniform numbers in [0, 1) and uniform labels for every input. */
+int network_make_data(network *n, int64_t batch, uint64_t seed);
+
+/* Copies them in and runs one step. */
+brasa_status network_step(network *n, bool training);
+
+#endif

@@ -1,0 +1,47 @@
+/* options.h - the options of all verbs: one struct, one table, one parser.
+ *
+ * An option means the same wherever it is taken; a verb lists the names of those it takes. `--x 5` and `--x=5` are
+ * alike, the last one given counts, and `--` ends them.
+ */
+#ifndef CLI_OPTIONS_H
+#define CLI_OPTIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { MAX_WORDS = 4 };
+
+typedef struct options {
+    const char *word[MAX_WORDS]; /* what is not an option: a model, an op */
+    int words;
+    int64_t batch, classes, threads, seed, steps, profile;
+    double seconds; /* -1: not given */
+    const char *optimizer, *dialect;
+    bool eval, help, json, markdown, no_fusion, quiet;
+} options;
+
+typedef enum option_type { OPTION_FLAG, OPTION_INT, OPTION_REAL, OPTION_TEXT } option_type;
+
+typedef struct option_def {
+    const char *name;
+    option_type type;
+    size_t offset;       /* in struct options: bool, int64_t, double or const char * */
+    int64_t low, high;   /* allowed range of a number */
+    const char *value;   /* its word in help texts: "N" */
+    const char *help;    /* with the default in brackets */
+    const char *initial; /* the default as text; NULL: zero */
+} option_def;
+
+/* The table; ended by a row whose name is NULL. */
+extern const option_def option_table[];
+
+/* Whether `names`, a text such as "batch threads json", holds the option. */
+bool option_taken(const char *names, const option_def *def);
+
+enum { OPTIONS_ERROR_SIZE = 256 };
+/* Reads argv[0 .. argc-1] into `out`, from the defaults. `names`: the options taken here, beside --help. On failure
+ * returns false with one line in `error`. */
+bool options_parse(options *out, const char *names, int argc, char **argv, char error[OPTIONS_ERROR_SIZE]);
+
+#endif

@@ -1,0 +1,171 @@
+/* output.c - how the program speaks: messages, figures with their units, progress. */
+#define _POSIX_C_SOURCE 200809L
+#include "cli.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { COLUMNS = 80 };
+
+int complain(int code, const char *format, ...)
+{
+    char text[1200];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    for (char *c = text; *c; c++)
+        if ((unsigned char)*c < 0x20 || *c == 0x7f)
+            *c = '?'; /* one line, whatever a file or an argument holds */
+    fprintf(stderr, "brasa: %s\n", text);
+    return code;
+}
+
+static bool has_colours(void)
+{
+    const char *no = getenv("NO_COLOR"), *term = getenv("TERM");
+    return isatty(STDOUT_FILENO) && !(no && *no) && term && strcmp(term, "dumb") != 0;
+}
+
+void heading(const char *format, ...)
+{
+    bool bold = has_colours();
+    va_list args;
+    va_start(args, format);
+    fputs(bold ? "\033[1m" : "", stdout);
+    vprintf(format, args);
+    fputs(bold ? "\033[0m\n" : "\n", stdout);
+    va_end(args);
+}
+
+void wrapped(int at, int indent, const char *text)
+{
+    bool first = true;
+    while (*(text += strspn(text, " "))) {
+        int length = (int)strcspn(text, " ");
+        if (!first && at + 1 + length > COLUMNS) {
+            printf("\n%*s", indent, "");
+            at = indent;
+        } else if (!first) {
+            putchar(' ');
+            at++;
+        }
+        printf("%.*s", length, text);
+        text += length;
+        at += length;
+        first = false;
+    }
+    putchar('\n');
+}
+
+bool write_stdout(void *user, const char *text, size_t length)
+{
+    (void)user;
+    fwrite(text, 1, length, stdout); /* main looks, at the end, whether all of it went well */
+    return true;
+}
+
+json json_stdout(void)
+{
+    return (json){.write = write_stdout};
+}
+
+figure print_count(int64_t value)
+{
+    char digits[32];
+    figure f;
+    int count = snprintf(digits, sizeof digits, "%" PRId64, value);
+    char *out = f.text;
+    for (int i = 0; i < count; i++) {
+        if (i && (count - i) % 3 == 0 && digits[i - 1] != '-')
+            *out++ = ',';
+        *out++ = digits[i];
+    }
+    *out = '\0';
+    return f;
+}
+
+/* Three digits and a unit, each unit 1000 times the one before. */
+static figure scaled(double value, const char *const *units, int count)
+{
+    figure f;
+    int unit = 0;
+    while (unit + 1 < count && fabs(value) >= 999.5) {
+        value /= 1000;
+        unit++;
+    }
+    int digits = fabs(value) >= 99.95 || value == 0 ? 0 : fabs(value) >= 9.995 ? 1 : 2;
+    snprintf(f.text, sizeof f.text, "%.*f %s", digits, value, units[unit]);
+    return f;
+}
+
+figure print_bytes(double bytes)
+{
+    static const char *const units[] = {"KB", "MB", "GB", "TB"};
+    if (bytes < 1000) {
+        figure f;
+        snprintf(f.text, sizeof f.text, "%.0f B", bytes);
+        return f;
+    }
+    return scaled(bytes / 1e3, units, 4);
+}
+
+figure print_seconds(double seconds)
+{
+    static const char *const units[] = {"ns", "us", "ms", "s"};
+    return scaled(seconds * 1e9, units, 4);
+}
+
+figure print_number(double value)
+{
+    figure f;
+    snprintf(f.text, sizeof f.text, "%.7g", value);
+    char *power = strpbrk(f.text, "e");
+    if (power) { /* 1e-05 */
+        char *digits = power + 2, *from = digits + strspn(digits, "0");
+        memmove(digits, from, strlen(from) + 1);
+    }
+    return f;
+}
+
+double clock_seconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+progress progress_start(bool quiet)
+{
+    return (progress){.off = quiet || !isatty(STDERR_FILENO), .start = clock_seconds()};
+}
+
+void progress_show(progress *p, const char *format, ...)
+{
+    if (p->off)
+        return;
+    double now = clock_seconds();
+    if (now - p->start < 2 || now - p->last < 0.2)
+        return;
+    char text[COLUMNS];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    fprintf(stderr, "\r%-*s", COLUMNS - 1, text);
+    p->shown = true;
+    p->last = now;
+}
+
+void progress_end(progress *p)
+{
+    if (p->shown)
+        fprintf(stderr, "\r%*s\r", COLUMNS - 1, "");
+    p->shown = false;
+}
