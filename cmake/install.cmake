@@ -1,0 +1,24 @@
+# What `cmake --install` puts where. All paths inside are relative to the prefix, so that it may be moved.
+include(CMakePackageConfigHelpers)
+set(package ${CMAKE_INSTALL_LIBDIR}/cmake/brasa)
+set(made ${CMAKE_CURRENT_BINARY_DIR}/package)
+
+install(TARGETS brasa brasa_static EXPORT brasa)
+install(TARGETS brasa_program)
+install(FILES include/brasa.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(DIRECTORY examples/ DESTINATION ${CMAKE_INSTALL_DATADIR}/brasa/examples
+        FILES_MATCHING PATTERN *.c)
+install(DIRECTORY src/models/ DESTINATION ${CMAKE_INSTALL_DATADIR}/brasa/models FILES_MATCHING PATTERN *.net)
+
+install(EXPORT brasa FILE brasaTargets.cmake NAMESPACE brasa:: DESTINATION ${package})
+write_basic_package_version_file(${made}/brasaConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(FILES cmake/brasaConfig.cmake ${made}/brasaConfigVersion.cmake DESTINATION ${package})
+
+# pkg-config finds the prefix from where the file lies.
+file(RELATIVE_PATH up /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)
+set(static_libs -lm)
+if(OpenMP_C_FOUND)
+  set(static_libs "${OpenMP_C_FLAGS} -lm")
+endif()
+configure_file(cmake/brasa.pc.in ${made}/brasa.pc @ONLY)
+install(FILES ${made}/brasa.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
