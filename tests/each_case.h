@@ -1,0 +1,68 @@
+/* each_case.h - goes through the cases of all ops, for the tests that are driven by the registry. After test.h. */
+#ifndef TEST_EACH_CASE_H
+#define TEST_EACH_CASE_H
+
+#include "proof.h"
+#include "ops/cases.h"
+
+typedef void (*case_body)(brasa_context *ctx, const op_def *op, const op_case *c);
+
+static inline brasa_context *context_of(int threads)
+{
+    brasa_context *ctx = NULL;
+    CHECK_STATUS(brasa_context_new(&(brasa_context_options){.threads = threads}, &ctx), BRASA_OK);
+    return ctx;
+}
+
+/* Calls body for every case whose flags, as far as `mask` looks at them, are `flags`. */
+static inline void each_case(int threads, unsigned mask, unsigned flags, case_body body)
+{
+    brasa_context *ctx = context_of(threads);
+    for (int i = 0; op_at(i); i++) {
+        const op_def *op = op_at(i);
+        for (const op_case *c = op->cases; c && c->in; c++) {
+            if ((c->flags & mask) != flags)
+                continue;
+            CASE("%s '%s' on %s%s%s", op->name, c->layer, c->in, c->dialect ? ", " : "",
+                 c->dialect ? c->dialect : "");
+            body(ctx, op, c);
+        }
+    }
+    brasa_context_free(ctx);
+}
+
+/* Ops that a rule does not fit, and why. */
+static const struct exemption {
+    const char *op, *rule, *reason;
+} exemptions[] = {
+    {"accuracy", "gradient", "counts: piecewise constant"},
+    {"weighted_sum", "shapes", "takes scalars"},
+};
+
+static inline bool exempt(const op_def *op, const char *rule)
+{
+    for (size_t i = 0; i < sizeof exemptions / sizeof exemptions[0]; i++)
+        if (strcmp(exemptions[i].op, op->name) == 0 && strcmp(exemptions[i].rule, rule) == 0)
+            return true;
+    return false;
+}
+
+/* A case's graph with something around the layer: inputs that were just computed, so that the layer may overwrite
+ * them, and an activation behind it, that may be fused into it. */
+static inline brasa_status build_wrapped(graph *g, const op_def *op, const op_case *c, const op_def *act)
+{
+    int in[CASE_MAX_IN], nin = case_inputs(g, c, in);
+    for (int i = 0; i < nin; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "twice%d", i);
+        if (g->values[in[i]].kind == VALUE_PARAM)
+            in[i] = graph_apply(g, &add_op, name, NULL, 2, (int[]){in[i], in[i]});
+    }
+    int y = nin < 0 ? -1 : case_layer(g, op, c, nin, in);
+    if (y >= 0 && act && g->values[y].type == g->real)
+        y = graph_apply(g, act, "act", NULL, 1, &y);
+    case_loss(g, y);
+    return g->status;
+}
+
+#endif

@@ -1,0 +1,276 @@
+/* proof.h - compiles and runs a graph without a session, so that a test can choose kernels, switch passes off, fill
+ * the arena with rubbish, move a parameter a little, and look at every value afterwards.
+ *
+ * The numbers of values do not depend on the options, except on `gradients`, which adds some at the end; so a value
+ * may be compared between two proofs of one graph by its number, and state by its name.
+ */
+#ifndef TEST_PROOF_H
+#define TEST_PROOF_H
+
+#include "core/random.h"
+#include "graph/exec.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct proof_options {
+    dtype real;
+    int64_t batch; /* 0: 1 */
+    bool evaluation, gradients, fuse, in_place;
+    bool keep_all;       /* every value stays readable; not with fuse */
+    const char *kernels; /* see brasa_session_options */
+} proof_options;
+
+typedef struct proof {
+    program program;
+    proof_options options;
+    int *grad;           /* parameter -> its gradient's value, or -1 */
+    char *start, *state; /* the state before a run, and in it */
+    int64_t *state_offset;
+    int64_t state_bytes;
+    char *arena;
+} proof;
+
+static inline void proof_gradient_done(void *user, graph *g, int param, int grad)
+{
+    proof *p = user;
+    p->grad[param] = grad;
+    g->values[grad].output = true;
+}
+
+enum { PROOF_KERNELS = 32 };
+
+/* The names of all kernels that run a node of the program but were not chosen for it; returns how many. */
+static inline int proof_other_kernels(const proof *p, const char *names[PROOF_KERNELS])
+{
+    const graph *g = &p->program.graph;
+    int count = 0;
+    for (int i = 0; i < g->nnodes; i++) {
+        const node *n = &g->nodes[i];
+        for (const kernel *k = kernel_next(n->op, g->real, NULL); k; k = kernel_next(n->op, g->real, k)) {
+            bool known = k == n->kernel || (k->supports && !k->supports(g, n));
+            for (int c = 0; c < count && !known; c++)
+                known = strcmp(names[c], k->name) == 0;
+            if (!known && count < PROOF_KERNELS)
+                names[count++] = k->name;
+        }
+    }
+    return count;
+}
+
+/* A pruned node leaves its values behind, with a producer that is none. */
+static inline bool proof_made(const graph *g, int v)
+{
+    int i = g->values[v].producer;
+    for (int k = 0; i >= 0 && i < g->nnodes && k < g->nodes[i].nout; k++)
+        if (g->nodes[i].out[k] == v)
+            return true;
+    return false;
+}
+
+/* All passes, up to the plan; allocates nothing of the plan's size. proof_free is due even after a failure. */
+static inline brasa_status proof_compile(proof *p, const graph *from, proof_options o)
+{
+    *p = (proof){.options = o};
+    graph *g = &p->program.graph;
+    graph_init(g, from->ctx);
+    g->real = o.real;
+    g->seed = 7;
+    brasa_status status = pass_lower(g, from, o.batch ? o.batch : 1, !o.evaluation);
+    p->grad = malloc(((size_t)g->nvalues + 1) * sizeof *p->grad);
+    for (int v = 0; v < g->nvalues; v++)
+        p->grad[v] = -1;
+    if (status == BRASA_OK && g->loss >= 0)
+        g->values[g->loss].output = true;
+    if (status == BRASA_OK && o.gradients)
+        status = pass_autodiff(g, proof_gradient_done, p);
+    if (status == BRASA_OK && o.fuse)
+        status = pass_fuse(g);
+    if (status == BRASA_OK)
+        status = pass_prune(g);
+    for (int v = 0; o.keep_all && v < g->nvalues; v++)
+        g->values[v].output = g->values[v].output || proof_made(g, v);
+    if (status == BRASA_OK)
+        status = pass_select(g, o.kernels);
+    return status == BRASA_OK ? pass_plan(g, o.in_place, &p->program.plan) : status;
+}
+
+static inline void proof_free(proof *p)
+{
+    graph_clear(&p->program.graph);
+    free(p->grad);
+    free(p->start);
+    free(p->state);
+    free(p->state_offset);
+    free(p->arena);
+}
+
+/* Where element i, counted in the order of the shape, is stored. */
+static inline int64_t proof_place(const value *v, int64_t i)
+{
+    if (layout_plain(&v->layout))
+        return i;
+    int64_t index[MAX_RANK];
+    for (int d = v->shape.rank - 1; d >= 0; d--) {
+        index[d] = i % v->shape.dim[d];
+        i /= v->shape.dim[d];
+    }
+    return layout_offset(&v->layout, &v->shape, index);
+}
+
+static inline double proof_read(const value *v, const void *data, int64_t element)
+{
+    const int64_t i = proof_place(v, element);
+    switch (v->type) {
+    case F32:
+        return ((const float *)data)[i];
+    case F64:
+        return ((const double *)data)[i];
+    case I32:
+        return ((const int32_t *)data)[i];
+    case I64:
+        return (double)((const int64_t *)data)[i];
+    }
+    return NAN;
+}
+
+static inline void proof_write(const value *v, void *data, int64_t element, double x)
+{
+    const int64_t i = proof_place(v, element);
+    if (v->type == F32)
+        ((float *)data)[i] = (float)x;
+    else if (v->type == F64)
+        ((double *)data)[i] = x;
+    else if (v->type == I32)
+        ((int32_t *)data)[i] = (int32_t)x;
+    else
+        ((int64_t *)data)[i] = (int64_t)x;
+}
+
+/* Numbers that depend on the name only, rounded to float so that both precisions start alike. Constants are
+ * shaken a little: a scale of one everywhere would hide a scale that is never applied. */
+static inline double proof_number(const value *v, int64_t i)
+{
+    uint32_t hash = 2166136261u;
+    for (const char *c = v->name ? v->name : ""; *c; c++)
+        hash = (hash ^ (uint8_t)*c) * 16777619u;
+    const random_stream s = {.seed = 1, .purpose = RANDOM_TEST, .stream = hash & 0xFFFFFF};
+    double x = random_uniform(&s, (uint64_t)i, 0, 1);
+    if (v->classes)
+        return floor(x * v->classes);
+    if (v->kind == VALUE_SLOT || v->kind == VALUE_COUNTER)
+        return 0;
+    if (v->kind == VALUE_INPUT)
+        return (float)(2 * x - 1);
+    switch (v->start.form) {
+    case START_UNIFORM:
+        return (float)(v->start.a + (v->start.b - v->start.a) * x);
+    case START_NORMAL:
+        return (float)(v->start.a + v->start.b * random_normal(&s, (uint64_t)i));
+    case START_CONSTANT:
+        break;
+    }
+    return (float)(v->start.a + 0.25 * x);
+}
+
+static inline void proof_fill(const value *v, void *data)
+{
+    for (int64_t i = 0, count = shape_count(&v->shape); i < count; i++)
+        proof_write(v, data, i, proof_number(v, i));
+}
+
+/* Memory, the state's first numbers, and the steps. */
+static inline brasa_status proof_load(proof *p)
+{
+    graph *g = &p->program.graph;
+    brasa_status status = program_prepare(&p->program);
+    if (status != BRASA_OK)
+        return status;
+    p->state_offset = calloc((size_t)g->nvalues + 1, sizeof *p->state_offset);
+    for (int v = 0; v < g->nvalues; v++) {
+        if (g->values[v].kind == VALUE_TEMP || g->values[v].kind == VALUE_INPUT)
+            continue;
+        g->values[v].state = v;
+        p->state_offset[v] = p->state_bytes;
+        p->state_bytes += (g->values[v].bytes + 63) / 64 * 64;
+    }
+    p->start = calloc(1, (size_t)p->state_bytes + 64);
+    p->state = aligned_alloc(64, (size_t)p->state_bytes + 64);
+    p->arena = aligned_alloc(64, (size_t)p->program.plan.bytes + 64);
+    if (!p->state_offset || !p->start || !p->state || !p->arena)
+        return BRASA_OUT_OF_MEMORY;
+    for (int v = 0; v < g->nvalues; v++)
+        if (g->values[v].state >= 0)
+            proof_fill(&g->values[v], p->start + p->state_offset[v]);
+    program_link(&p->program, p->state, p->state_offset, p->arena);
+    return BRASA_OK;
+}
+
+/* One run from the starting state, in an arena full of the byte `rubbish`: 255 makes NaN of every number in it. */
+static inline brasa_status proof_run(proof *p, int rubbish)
+{
+    const graph *g = &p->program.graph;
+    memcpy(p->state, p->start, (size_t)p->state_bytes);
+    memset(p->arena, rubbish, (size_t)p->program.plan.bytes);
+    for (int v = 0; v < g->nvalues; v++)
+        if (g->values[v].kind == VALUE_INPUT)
+            proof_fill(&g->values[v], p->arena + g->values[v].offset);
+    return program_run(&p->program);
+}
+
+/* compile, load and run. */
+static inline brasa_status proof_make(proof *p, const graph *from, proof_options o)
+{
+    brasa_status status = proof_compile(p, from, o);
+    if (status == BRASA_OK)
+        status = proof_load(p);
+    return status == BRASA_OK ? proof_run(p, 255) : status;
+}
+
+static inline void *proof_data(const proof *p, int v)
+{
+    const value *x = &p->program.graph.values[v];
+    return x->state >= 0 ? p->state + p->state_offset[v] : p->arena + x->offset;
+}
+
+static inline double proof_get(const proof *p, int v, int64_t i)
+{
+    return proof_read(&p->program.graph.values[v], proof_data(p, v), i);
+}
+
+/* The state that a run starts from. */
+static inline double proof_start(const proof *p, int v, int64_t i)
+{
+    return proof_read(&p->program.graph.values[v], p->start + p->state_offset[v], i);
+}
+
+static inline void proof_set_start(const proof *p, int v, int64_t i, double x)
+{
+    proof_write(&p->program.graph.values[v], p->start + p->state_offset[v], i, x);
+}
+
+static inline int64_t proof_count(const proof *p, int v)
+{
+    return shape_count(&p->program.graph.values[v].shape);
+}
+
+/* Still in its place after the run: state, and what a node made and the plan kept. */
+static inline bool proof_readable(const proof *p, int v)
+{
+    const value *x = &p->program.graph.values[v];
+    return x->state >= 0 || (x->output && x->kind == VALUE_TEMP && proof_made(&p->program.graph, v));
+}
+
+/* The same bits in two proofs: element by element, for their layouts may differ. */
+static inline bool proof_same(const proof *a, const proof *b, int v)
+{
+    for (int64_t i = 0, count = proof_count(a, v); i < count; i++) {
+        double x = proof_get(a, v, i), y = proof_get(b, v, i);
+        if (memcmp(&x, &y, sizeof x) != 0)
+            return false;
+    }
+    return true;
+}
+
+#endif

@@ -1,0 +1,40 @@
+#!/bin/bash
+# sum.sh - reads `ctest -V`, shows a line for each test program and what failing ones said, and ends with the sum of
+# their cases: `N passed, N failed[, N skipped]`. A program that dies, or fails after its own last line (a leak found at
+# exit), counts as one failed case. Several runs may come one after the other.
+declare -A output counts
+passed=0 failed=0 skipped=0 programs=0
+shown=40 # lines of a failing program; ./run test keeps all of them in test.log
+
+finished() { # number, name, seconds, 1 if ctest calls it passed
+    local ok=$4 p=0 f=0 s=0
+    if [[ ${counts[$1]:-} =~ ^([0-9]+)\ passed,\ ([0-9]+)\ failed(,\ ([0-9]+)\ skipped)?$ ]]; then
+        p=${BASH_REMATCH[1]} f=${BASH_REMATCH[2]} s=${BASH_REMATCH[4]:-0}
+    else
+        ok=0
+    fi
+    if [ "$ok" = 0 ] && [ "$f" = 0 ]; then f=1; fi
+    passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s)) programs=$((programs + 1))
+    printf '%-24s %5d passed%s  %s s\n' "$2" "$p" "$([ "$f" = 0 ] || echo ", $f FAILED")" "$3"
+    if [ "$f" != 0 ]; then head -n "$shown" <<<"${output[$1]:-}"; fi
+}
+
+while IFS= read -r line; do
+    if [[ $line =~ ^test\ ([0-9]+)$ ]]; then
+        output[${BASH_REMATCH[1]}]="" counts[${BASH_REMATCH[1]}]=""
+    elif [[ $line =~ ^([0-9]+):\ (.*)$ ]]; then
+        number=${BASH_REMATCH[1]} text=${BASH_REMATCH[2]}
+        if [[ $text == "Test timeout computed"* ]]; then output[$number]="" text=""; fi # the end of ctest's own words
+        [ -z "$text" ] || output[$number]+="    $text"$'\n'
+        if [[ $text =~ ^[0-9]+\ passed,\ [0-9]+\ failed ]]; then counts[$number]=$text; fi
+        if [[ $text == "skipped "* ]]; then echo "$text"; fi
+    elif [[ $line =~ ^\ *[0-9]+/[0-9]+\ Test\ +#([0-9]+):\ ([^ ]+)\ .*\ ([0-9.]+)\ sec ]]; then
+        finished "${BASH_REMATCH[1]}" "${BASH_REMATCH[2]}" "${BASH_REMATCH[3]}" "$([[ $line == *" Passed "* ]]; echo $((!$?)))"
+    fi
+done
+
+if [ $programs = 0 ]; then failed=1; fi
+total="$passed passed, $failed failed"
+[ $skipped = 0 ] || total="$total, $skipped skipped"
+echo "$total"
+exit $((failed > 0))

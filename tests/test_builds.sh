@@ -1,0 +1,21 @@
+#!/bin/bash
+# Other ways to build: with clang, and without OpenMP. Not optimized: what counts is that it compiles without a warning
+# and that the small tests run.
+. "$(dirname "$0")/test.sh"
+
+build() { # folder, then cmake's options
+    local folder=$work/$1
+    shift
+    cmake -S "$BRASA_SOURCE" -B "$folder" -G Ninja -DCMAKE_BUILD_TYPE=Plain "$@" &&
+        cmake --build "$folder"
+}
+
+if command -v clang >/dev/null; then
+    check "clang compiles it without a warning" build clang -DCMAKE_C_COMPILER=clang
+    check "clang's build passes the core tests" "$work/clang/tests/test_core"
+else
+    skip "clang compiles it without a warning" "no clang"
+fi
+check "it compiles without OpenMP" build serial -DBRASA_OPENMP=OFF
+check "the build without OpenMP passes the core tests" "$work/serial/tests/test_core"
+finish

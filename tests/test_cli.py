@@ -1,0 +1,238 @@
+"""The program from outside: every verb, its help, its JSON, and one clear line for everything that can be wrong."""
+import json, os, pty, subprocess, sys, tempfile
+
+SOURCE = os.environ.get("BRASA_SOURCE", os.path.join(os.path.dirname(__file__), ".."))
+BUILD = os.environ.get("BRASA_BUILD", os.path.join(SOURCE, "build"))
+BRASA = os.path.join(BUILD, "brasa")
+VERBS = ["models", "explain", "bench step", "bench ops", "dialects", "doctor", "help"]
+NET = "input 1 8 8\nconv 4 3x3 name=c1\nrelu\nflatten\ndense 5\nrelu\nclassify 3\n"
+
+passed = failed = 0
+
+
+def check(name, ok, said=""):
+    global passed, failed
+    passed, failed = passed + bool(ok), failed + (not ok)
+    if not ok:
+        print("FAILED: %s\n%s" % (name, str(said)[:2000]))
+
+
+def run(*words, env=None, **how):
+    how.setdefault("stdout", subprocess.PIPE)
+    environment = dict(os.environ, **(env or {}))
+    return subprocess.run([BRASA, *words], stderr=subprocess.PIPE, text=True, timeout=500, env=environment, **how)
+
+
+def works(*words):
+    r = run(*words)
+    check(" ".join(words), r.returncode == 0 and r.stdout and not r.stderr, (r.returncode, r.stdout, r.stderr))
+    return r.stdout
+
+
+def gives(*words):
+    """What the verb says as JSON."""
+    text = works(*words, "--json")
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        check("JSON of " + " ".join(words), False, error)
+        return {}
+
+
+def refuses(code, part, *words):
+    """One line on standard error that holds `part`, nothing on standard output."""
+    r = run(*words)
+    lines = r.stderr.splitlines()
+    ok = r.returncode == code and not r.stdout and len(lines) == 1 and lines[0].startswith("brasa: ") and part in lines[0]
+    check("refused: " + " ".join(words), ok, (r.returncode, r.stdout[:200], r.stderr))
+
+
+def test_help():
+    check("version", works("--version").startswith("brasa 0."))
+    text = works("--help")
+    check("all verbs are listed", all("  %s " % verb in text for verb in VERBS), text)
+    check("help is --help", works("help") == text and works("-h") == text)
+    for verb in VERBS:
+        page = works(*verb.split(), "--help")
+        check("page of " + verb, "usage: brasa " + verb in page and "examples:" in page, page)
+        check("-h of " + verb, works(*verb.split(), "-h") == page)
+        if verb != "models":  # `help models` is about the networks, not the verb
+            check("help " + verb, works("help", *verb.split()) == page)
+    check("bench --help shows both", works("bench", "--help") == works("help", "bench"))
+    layers = works("help", "layers")
+    for word in ("conv2d or conv", "dense features", "maxpool", "batchnorm", "dropout", "concat", "classify classes"):
+        check("layer " + word, "\n" + word in layers, layers)
+    optimizers = works("help", "optimizers")
+    for word in ("sgd", "rmsprop", "adadelta", "adam", "adamw"):
+        check("optimizer " + word, "\n%s " % word in optimizers, optimizers)
+    check("schedules", "cosine" in optimizers)
+    check("model files", "classify 10" in works("help", "models"))
+    for words in [["--help"], ["help", "layers"], ["help", "optimizers"], ["help", "models"], ["models"], ["dialects"],
+                  ["doctor"]] + [["help", *verb.split()] for verb in VERBS]:
+        wide = [line for line in works(*words).splitlines() if len(line) > 80 or line != line.rstrip()]
+        if words == ["doctor"]:  # a compiler's or CPU's name is as long as it is
+            wide = [line for line in wide if not line.startswith(("brasa", "cpu"))]
+        check("80 columns, no blanks at the end: " + " ".join(words), not wide, wide)
+
+
+def test_models():
+    models = {m["name"]: m for m in gives("models")}
+    known = {"mnist_cnn": (1199882, [1, 28, 28], 10, 4), "cifar10_cnn": (1250858, [3, 32, 32], 10, 6),
+             "cifar100_cnn": (1297028, [3, 32, 32], 100, 6), "letter_mlp": (2570, [16], 26, 3)}
+    for name, facts in known.items():
+        m = models.get(name, {})
+        check(name, (m.get("params"), m.get("input"), m.get("classes"), m.get("layers")) == facts, m)
+    check("summaries", all(m["summary"] for m in models.values()))
+    table = works("models")
+    check("the table has them all", all(name in table for name in models) and "1,199,882" in table, table)
+
+
+def test_explain():
+    works("explain", "mnist_cnn", "--batch", "4")
+    plan = gives("explain", "mnist_cnn", "--batch=4")
+    nodes = plan.get("nodes", [])
+    check("batch", plan.get("batch") == 4)
+    check("every node has kernel, layout, offset and bytes",
+          nodes and all({"kernel", "layout", "offset", "bytes"} <= set(n) for n in nodes), nodes[:1])
+    check("forward, gradients and updates are nodes", {n["role"] for n in nodes} == {"forward", "gradient", "update"})
+    classes = gives("explain", "mnist_cnn", "--classes", "7", "--optimizer", "adam lr=0.01").get("nodes", [])
+    check("--classes", any([o["shape"] for o in n["outputs"]][:1] == [[32, 7]] for n in classes))
+    check("--optimizer", any(n["op"] == "adam" for n in classes))
+    plain = gives("explain", "mnist_cnn", "--no-fusion").get("nodes", [])
+    check("--no-fusion", any(n["op"] == "relu" for n in plain) and not any(n["activation"] for n in plain))
+    evaluation = gives("explain", "letter_mlp", "--eval")
+    check("--eval", evaluation.get("mode") == "evaluation" and all(n["role"] == "forward" for n in evaluation["nodes"]))
+    profile = gives("explain", "letter_mlp", "--profile", "3", "--threads", "1")
+    check("--profile", all(n["runs"] == 3 for n in profile.get("nodes", []) if n["kernel"]), profile)
+    check("--profile --eval", "GFLOP/s" in works("explain", "letter_mlp", "--eval", "--profile", "2"))
+    check("--dialect", gives("explain", "letter_mlp", "--dialect", "keras2").get("dialect") == "keras2")
+
+
+def test_bench():
+    result = gives("bench", "step", "letter_mlp", "--batch", "16", "--threads", "2", "--steps", "9")
+    keys = {"median_s", "spread_s", "min_s", "images_per_s", "peak_rss_bytes", "plan_bytes", "kernels", "versions",
+            "threads", "batch", "model", "steps"}
+    check("keys", keys <= set(result), keys - set(result))
+    check("figures", result and result["steps"] == 9 and result["threads"] == 2 and result["batch"] == 16
+          and 0 < result["min_s"] <= result["median_s"] and result["spread_s"] >= 0
+          and abs(result["images_per_s"] * result["median_s"] / 16 - 1) < 1e-6
+          and result["peak_rss_bytes"] > result["plan_bytes"] > 0, result)
+    check("kernels", result and "dense_ref" in result["kernels"] and len(set(result["kernels"])) == len(result["kernels"]))
+    check("versions", result and {"brasa", "compiler", "openmp"} <= set(result["versions"]))
+    check("at least 5 steps", gives("bench", "step", "letter_mlp", "--seconds", "0").get("steps") == 5)
+    check("text", "images/s" in works("bench", "step", "letter_mlp", "--seconds", "0.1"))
+    rows = gives("bench", "ops", "--seconds", "0").get("rows", [])
+    check("rows", rows and all({"op", "case", "kernel", "median_us", "gflop_per_s", "gb_per_s"} <= set(r) for r in rows))
+    for op in ("batchnorm", "conv2d", "softmax_cross_entropy"):
+        check(op + " forward and backward", {r["part"] for r in rows if r["op"] == op} == {"forward", "backward"})
+    ops = {r["op"] for r in rows}
+    check("every layer was measured", {"add", "batchnorm", "conv2d", "dense", "maxpool", "softmax"} <= ops, ops)
+    check("one op", {r["op"] for r in gives("bench", "ops", "relu", "--seconds", "0").get("rows", [])} == {"relu"})
+    check("text of ops", "GFLOP/s" in works("bench", "ops", "dense", "--seconds", "0"))
+
+
+def test_doctor():
+    facts = gives("doctor")
+    check("facts", facts and facts["threads"] >= 1 and facts["cores"] >= facts["affinity"] >= 1 and facts["kernels"] > 0
+          and facts["versions"]["brasa"] == works("--version").split()[1], facts)
+    check("text", "threads" in works("doctor"))
+
+
+def test_dialects():
+    rows = gives("dialects")
+    rates = {d["name"]: d["adadelta_rate"] for d in rows}
+    check("the famous difference", rates.get("tfkeras") == 0.001 and rates.get("keras2") == 1, rates)
+    check("text", "fan_in_uniform" in works("dialects"))
+    page = works("dialects", "--markdown")
+    with open(os.path.join(SOURCE, "docs", "dialects.md")) as file:
+        check("docs/dialects.md is up to date: brasa dialects --markdown >docs/dialects.md", file.read() == page)
+
+
+def test_files(folder):
+    def write(name, text):
+        path = os.path.join(folder, name)
+        with open(path, "w") as file:
+            file.write(text)
+        return path
+
+    good = write("good.net", NET)
+    check("a file of one's own", gives("explain", good, "--batch", "2").get("batch") == 2)
+    check("bench of a file", gives("bench", "step", good, "--steps", "5").get("model") == good)
+    bad = write("bad.net", "input 1 8 8\nconv 4 9x9\n")
+    refuses(1, bad + ":2: ", "explain", bad)
+    refuses(1, "did you mean 'conv'", "explain", write("word.net", "input 1 8 8\ncnov 4 3x3\n"))
+    refuses(1, ":3: ", "bench", "step", write("rank.net", "input 1 8 8\nrelu\ndense 4\n"))
+    refuses(1, "no layer", "explain", write("empty.net", "# nothing\n"))
+    refuses(1, "loss", "bench", "step", write("noloss.net", "input 1 8 8\nflatten\ndense 4\n"))
+    refuses(1, "No such file", "explain", os.path.join(folder, "missing.net"))
+
+
+def test_refusals():
+    refuses(2, "did you mean 'models'", "modles")
+    refuses(2, "unknown verb 'xyzzy', see `brasa --help`", "xyzzy")
+    refuses(2, "did you mean '--version'", "--versoin")
+    refuses(2, "did you mean 'bench step'", "bench", "stpe")
+    refuses(2, "one more word", "bench")
+    refuses(2, "MODEL|FILE.net is missing", "explain")
+    refuses(2, "unexpected 'extra'", "models", "extra")
+    refuses(2, "did you mean '--batch'?", "explain", "mnist_cnn", "--bacth", "3")
+    refuses(2, "unknown option '--batch'", "models", "--batch", "3")
+    refuses(2, "unknown option '-x'", "models", "-x")
+    refuses(2, "no page", "help", "xyzzy")
+    for wrong in ("0", "-1", "65537", "three", "3x", "", "1e3", "99999999999999999999", " 3", "0x10"):
+        refuses(2, "--batch: expected a number from 1 to 65536, got " + (wrong or "nothing"),
+                "explain", "mnist_cnn", "--batch", wrong)
+        refuses(2, "--batch: expected a number from 1 to 65536, got ", "bench", "step", "mnist_cnn", "--batch=" + wrong)
+    refuses(2, "got nothing", "explain", "mnist_cnn", "--batch")
+    refuses(2, "--seconds: expected a number from 0 to 3600, got nan", "bench", "ops", "--seconds", "nan")
+    refuses(2, "--steps: expected a number from 5", "bench", "step", "mnist_cnn", "--steps", "4")
+    refuses(2, "--json: expected no value", "models", "--json=yes")
+    refuses(2, "--seed: expected a number of at least 0, got -1", "explain", "mnist_cnn", "--seed", "-1")
+    refuses(1, "did you mean 'mnist_cnn'", "explain", "mnist_cn")
+    refuses(1, "no dialect 'torhc', did you mean 'torch'", "explain", "mnist_cnn", "--dialect", "torhc")
+    refuses(1, "did you mean 'adam'", "explain", "mnist_cnn", "--optimizer", "adma lr=1")
+    refuses(1, "lr", "explain", "mnist_cnn", "--optimizer", "sgd lr=-1")
+    refuses(1, "there is no op 'conv3d', did you mean 'conv2d'", "bench", "ops", "conv3d")
+    refuses(1, "brasa: ", "explain", "mnist\ncnn")
+    r = run()
+    check("no verb", r.returncode == 2 and not r.stdout and r.stderr.count("usage: brasa") == 1, r)
+
+
+def test_output():
+    """What cannot be written is an error; escape codes are for terminals."""
+    for words in (["--version"], ["models"], ["doctor", "--json"], ["explain", "mnist_cnn", "--json"], ["explain", "mnist_cnn"],
+                  ["help", "layers"], ["dialects"], ["bench", "step", "letter_mlp", "--seconds", "0"]):
+        with open("/dev/full", "w") as full:
+            r = run(*words, stdout=full)
+        lines = r.stderr.splitlines()
+        check("full disk: " + " ".join(words),
+              r.returncode == 1 and len(lines) == 1 and lines[0].startswith("brasa: standard output: No space"), r)
+        reading, writing = os.pipe()
+        os.close(reading)
+        r = run(*words, stdout=writing)
+        os.close(writing)
+        check("closed pipe: " + " ".join(words), r.returncode == 1 and "brasa: standard output: Broken pipe" in r.stderr
+              and r.stderr.count("\n") == 1, r)
+    check("no colours in a pipe", "\033" not in works("models"))
+    for env, expected in (({"TERM": "xterm", "NO_COLOR": ""}, True), ({"TERM": "xterm", "NO_COLOR": "1"}, False),
+                          ({"TERM": "dumb", "NO_COLOR": ""}, False)):
+        master, slave = pty.openpty()
+        r = run("models", env=env, stdout=slave)
+        os.close(slave)
+        shown = os.read(master, 100000)
+        os.close(master)
+        check("colours on a terminal with %s" % env, r.returncode == 0 and (b"\033[1m" in shown) == expected, shown)
+
+
+test_help()
+test_models()
+test_explain()
+test_bench()
+test_doctor()
+test_dialects()
+with tempfile.TemporaryDirectory() as temporary:
+    test_files(temporary)
+test_refusals()
+test_output()
+print("%d passed, %d failed" % (passed, failed))
+sys.exit(failed > 0)

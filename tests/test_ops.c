@@ -1,0 +1,350 @@
+/* test_ops.c - every op and every kernel, proved on the op's own cases.
+ *
+ * Nothing here knows a particular op: what is in the registry is tested, and an op without enough cases fails. The
+ * gradients are test_gradients.c's.
+ */
+#include "test.h"
+#include "each_case.h"
+
+/* --- refused, and planned ------------------------------------------------------------------------------------- */
+
+static void check_refused(brasa_context *ctx, const op_def *op, const op_case *c)
+{
+    graph g;
+    graph_init(&g, ctx);
+    int in[CASE_MAX_IN], nin = case_inputs(&g, c, in);
+    const char *named = nin < 0 ? "'x" : op->name; /* an input that cannot be is refused before the op sees it */
+    if (nin >= 0)
+        case_loss(&g, case_layer(&g, op, c, nin, in));
+    brasa_status status = g.status;
+    if (status == BRASA_OK) { /* not by the builder, but when the program is made: not in training, or too large */
+        proof p;
+        status = proof_compile(&p, &g, (proof_options){.gradients = true});
+        proof_free(&p);
+        if (strstr(ctx->error, "too large for any machine")) /* which the planner says of any shape */
+            named = "shape";
+    }
+    CHECK(status == BRASA_BAD_SHAPE || status == BRASA_BAD_ARGUMENT);
+    CHECK_HAS(ctx->error, named);
+    graph_clear(&g);
+}
+
+TEST(refused)
+{
+    each_case(1, CASE_FAILS, CASE_FAILS, check_refused);
+}
+
+/* a * b as two 64-bit halves: does not share the code, or the limits, that it checks. */
+static void multiply_exactly(uint64_t high_low[2], uint64_t b)
+{
+    uint64_t a = high_low[1], mask = 0xFFFFFFFF;
+    uint64_t low = (a & mask) * (b & mask), cross = (a >> 32) * (b & mask) + (low >> 32);
+    uint64_t other = (a & mask) * (b >> 32) + (cross & mask);
+    high_low[0] = high_low[0] * b + (a >> 32) * (b >> 32) + (cross >> 32) + (other >> 32);
+    high_low[1] = other << 32 | (low & mask);
+}
+
+static void check_sizes(brasa_context *ctx, const op_def *op, const op_case *c)
+{
+    graph g;
+    proof p;
+    graph_init(&g, ctx);
+    CHECK_STATUS(case_build(&g, op, c), BRASA_OK);
+    brasa_status status = proof_compile(&p, &g, (proof_options){.gradients = !exempt(op, "gradient")});
+    CHECK_STATUS(status, BRASA_OK);
+    int64_t most = 0;
+    for (int v = 0; status == BRASA_OK && v < p.program.graph.nvalues; v++) {
+        const value *x = &p.program.graph.values[v];
+        uint64_t exact[2] = {0, dtype_size(x->type)};
+        for (int d = 0; d < x->shape.rank; d++)
+            multiply_exactly(exact, (uint64_t)x->shape.dim[d]);
+        CHECK(exact[0] == 0);
+        if (layout_plain(&x->layout))
+            CHECK_INT(x->bytes, exact[1]);
+        else
+            CHECK((uint64_t)x->bytes >= exact[1]); /* and what its blocks pad */
+        most = x->bytes > most ? x->bytes : most;
+        if (x->kind == VALUE_TEMP && proof_made(&p.program.graph, v))
+            CHECK(x->offset >= 0 && x->offset + x->bytes <= p.program.plan.bytes);
+    }
+    CHECK(most > INT64_C(1) << 31); /* what such a case is there for */
+    proof_free(&p);
+    graph_clear(&g);
+}
+
+TEST(sizes)
+{
+    each_case(1, CASE_PLAN | CASE_FAILS, CASE_PLAN, check_sizes);
+}
+
+/* --- kernels in float against the reference in double --------------------------------------------------------- */
+
+static double largest(const proof *p, int v)
+{
+    double most = 0;
+    for (int64_t i = 0, count = proof_count(p, v); i < count; i++)
+        most = fmax(most, fabs(proof_get(p, v, i)));
+    return most;
+}
+
+static void compare_value(const proof *p, const proof *ref, int v, double tolerance, double floor_of_scale)
+{
+    double scale = fmax(largest(ref, v), floor_of_scale);
+    for (int64_t i = 0, count = proof_count(p, v); i < count; i++) {
+        double got = proof_get(p, v, i), want = proof_get(ref, v, i);
+        if (fabs(got - want) <= tolerance * scale)
+            continue; /* NaN goes on */
+        const value *x = &p->program.graph.values[v];
+        int made = x->producer;
+        test_fail(__FILE__, __LINE__, "element %lld of %s (%s, by %s) is %.9g, in double %.9g; the largest is %.3g",
+                  (long long)i, x->name ? x->name : "a value", shape_print(&x->shape).text,
+                  made >= 0 ? p->program.graph.nodes[made].kernel->name : "nobody", got, want, scale);
+        return;
+    }
+}
+
+/* Both programs ran. What cancels to nothing is judged by the size of what it came from. */
+static void compare_proofs(const proof *p, const proof *ref, double tolerance)
+{
+    double scale = 0;
+    for (int v = 0; v < ref->program.graph.nvalues; v++)
+        if (proof_readable(ref, v) && ref->program.graph.values[v].state < 0)
+            scale = fmax(scale, largest(ref, v));
+    for (int v = 0; v < ref->program.graph.nvalues; v++)
+        if (proof_readable(p, v) && proof_readable(ref, v))
+            compare_value(p, ref, v, tolerance, 1e-4 * scale);
+}
+
+/* Elements that no shape knows, at the end of a block: zero, as layout.h promises. */
+static bool padding_is_zero(const proof *p, int v)
+{
+    const value *x = &p->program.graph.values[v];
+    const int64_t size = (int64_t)dtype_size(x->type), stored = x->bytes / size, count = proof_count(p, v);
+    if (stored == count)
+        return true;
+    const char *data = proof_data(p, v);
+    bool *used = calloc((size_t)stored, sizeof *used), zero = true;
+    for (int64_t i = 0; i < count; i++)
+        used[proof_place(x, i)] = true;
+    for (int64_t i = 0; i < stored * size; i++)
+        zero = zero && (used[i / size] || data[i] == 0);
+    free(used);
+    return zero;
+}
+
+/* Every element is written, and nothing unwritten is read: other rubbish in the arena changes no bit. */
+static void check_written(proof *p)
+{
+    const graph *g = &p->program.graph;
+    char *before = malloc((size_t)p->program.plan.bytes + 1);
+    memcpy(before, p->arena, (size_t)p->program.plan.bytes);
+    CHECK_STATUS(proof_run(p, 60), BRASA_OK); /* small numbers everywhere, where NaN was */
+    for (int v = 0; v < g->nvalues; v++) {
+        const value *x = &g->values[v];
+        if (!proof_readable(p, v) || x->state >= 0)
+            continue;
+        const char *name = g->nodes[x->producer].kernel->name;
+        if (memcmp(before + x->offset, p->arena + x->offset, (size_t)x->bytes) != 0)
+            test_fail(__FILE__, __LINE__, "%s leaves elements of %s unwritten", name, shape_print(&x->shape).text);
+        if (!padding_is_zero(p, v))
+            test_fail(__FILE__, __LINE__, "%s leaves something in the padding of %s", name,
+                      shape_print(&x->shape).text);
+    }
+    free(before);
+}
+
+/* The best kernels; then every other one, each in a program where the rest is as good as can be. */
+static void check_mode(const graph *g, const op_case *c, proof_options o)
+{
+    const char *names[PROOF_KERNELS];
+    proof ref, p;
+    o.real = F64;
+    brasa_status status = proof_make(&ref, g, o);
+    CHECK_STATUS(status, BRASA_OK);
+    o.real = F32;
+    for (int k = -1, count = 0; status == BRASA_OK && k < count; k++) {
+        o.kernels = k < 0 ? NULL : names[k];
+        CHECK_STATUS(status = proof_make(&p, g, o), BRASA_OK);
+        if (status == BRASA_OK) {
+            compare_proofs(&p, &ref, c->tolerance > 0 ? c->tolerance : 2e-5);
+            check_written(&p);
+        }
+        if (k < 0)
+            count = proof_other_kernels(&p, names);
+        proof_free(&p);
+    }
+    proof_free(&ref);
+}
+
+static void check_kernels(brasa_context *ctx, const op_def *op, const op_case *c)
+{
+    graph g;
+    graph_init(&g, ctx);
+    CHECK_STATUS(case_build(&g, op, c), BRASA_OK);
+    for (int evaluation = 0; evaluation < 2 && g.status == BRASA_OK; evaluation++)
+        check_mode(&g, c,
+                   (proof_options){.evaluation = evaluation,
+                                   .gradients = !evaluation && !exempt(op, "gradient"),
+                                   .keep_all = true});
+    graph_clear(&g);
+}
+
+TEST(kernels)
+{
+    each_case(2, CASE_PLAN | CASE_FAILS, 0, check_kernels);
+}
+
+/* --- the passes change no bit --------------------------------------------------------------------------------- */
+
+static void compare_bits(const proof *a, const proof *b)
+{
+    for (int v = 0; v < a->program.graph.nvalues; v++) {
+        const value *x = &a->program.graph.values[v];
+        if (proof_readable(a, v) && proof_readable(b, v) && !proof_same(a, b, v))
+            test_fail(__FILE__, __LINE__, "%s (%s) differs with fuse %d, in place %d", x->name ? x->name : "a value",
+                      shape_print(&x->shape).text, b->options.fuse, b->options.in_place);
+    }
+}
+
+/* What the passes could do in the layer's nodes, and what they did: a test that tests nothing is to be noticed. */
+typedef struct effects {
+    bool may_write_over, wrote_over, may_fuse, fused;
+} effects;
+
+static void note_effects(const proof *p, const op_def *op, effects *e)
+{
+    for (int i = 0; i < p->program.graph.nnodes; i++) {
+        const node *n = &p->program.graph.nodes[i];
+        if (strcmp(n->name, op->name) == 0 && n->role == ROLE_FORWARD) { /* lower may have put another op there */
+            e->may_write_over = e->may_write_over || n->op->in_place;
+            e->may_fuse = e->may_fuse || n->op->takes_activation;
+            e->wrote_over = e->wrote_over || p->program.plan.in_place[i];
+            e->fused = e->fused || n->act != ACT_NONE;
+        }
+    }
+}
+
+static void check_passes(const graph *g, const op_def *op, bool evaluation, effects *e)
+{
+    proof plain, p;
+    proof_options o = {.evaluation = evaluation, .gradients = !evaluation && !exempt(op, "gradient")};
+    brasa_status status = proof_make(&plain, g, o);
+    CHECK_STATUS(status, BRASA_OK);
+    for (int way = 1; way < 4 && status == BRASA_OK; way++) {
+        o.fuse = way & 1;
+        o.in_place = way & 2;
+        CHECK_STATUS(status = proof_make(&p, g, o), BRASA_OK);
+        if (status == BRASA_OK) {
+            compare_bits(&plain, &p);
+            note_effects(&p, op, e);
+        }
+        proof_free(&p);
+    }
+    proof_free(&plain);
+}
+
+static void check_all_passes(brasa_context *ctx, const op_def *op, const op_case *c)
+{
+    const op_def *const acts[] = {NULL, &relu_op, &relu6_op};
+    effects e = {0};
+    for (int a = 0; a < 3; a++) {
+        graph g;
+        graph_init(&g, ctx);
+        brasa_status status = build_wrapped(&g, op, c, acts[a]);
+        CHECK_STATUS(status, BRASA_OK);
+        for (int evaluation = 0; evaluation < 2 && status == BRASA_OK; evaluation++)
+            check_passes(&g, op, evaluation, &e);
+        graph_clear(&g);
+    }
+    CHECK(e.fused == e.may_fuse);
+    CHECK(e.wrote_over || !e.may_write_over);
+}
+
+TEST(passes_keep_bits)
+{
+    each_case(1, CASE_PLAN | CASE_FAILS, 0, check_all_passes);
+}
+
+/* --- enough cases --------------------------------------------------------------------------------------------- */
+
+static const void *setting(const op_def *op, const void *attr, const char *name)
+{
+    for (const field *f = op->fields; f && f->name; f++)
+        if (strcmp(f->name, name) == 0)
+            return (const char *)attr + f->offset;
+    return NULL;
+}
+
+/* The window of an op that slides one over the picture, or NULL. */
+static const pair *window_size(const op_def *op, const void *attr)
+{
+    const pair *size = setting(op, attr, "kernel");
+    return !setting(op, attr, "stride") ? NULL : size ? size : setting(op, attr, "size");
+}
+
+/* What the cases of an op, taken together, reach. */
+typedef struct reach {
+    bool batch_1, channels[4], refused, beyond_2_31, kernel_over_input, stride_over_kernel;
+} reach;
+
+static const int64_t wanted_channels[4] = {1, 3, 17, 513};
+
+/* Sliding windows have two more corners. */
+static void note_window(const op_def *op, const op_case *c, const shape *in, reach *r)
+{
+    double memory[64] = {0}; /* attribute structs are smaller */
+    brasa_context *ctx = context_of(1);
+    const pair *size = window_size(op, memory), *stride = setting(op, memory, "stride");
+    if (size && stride && op->attr_size <= sizeof memory && in->rank == 4) {
+        fields_set_defaults(op->fields, memory);
+        CHECK_STATUS(fields_parse(ctx, op->name, op->fields, memory, c->layer), BRASA_OK);
+        r->kernel_over_input = r->kernel_over_input || (size->h > in->dim[2] && size->w > in->dim[3]);
+        r->stride_over_kernel = r->stride_over_kernel || (stride->h > size->h && stride->w > size->w);
+    }
+    brasa_context_free(ctx);
+}
+
+static void note_case(const op_def *op, const op_case *c, reach *r)
+{
+    shape s;
+    int labels;
+    const char *text = c->in;
+    if (c->flags & CASE_FAILS) {
+        r->refused = true;
+        return;
+    }
+    r->beyond_2_31 = r->beyond_2_31 || c->flags & CASE_PLAN; /* `sizes` checks that it is */
+    if (c->flags & CASE_PLAN || !case_next_shape(&text, &s, &labels) || s.rank < 2)
+        return;
+    r->batch_1 = r->batch_1 || s.dim[0] == 1;
+    note_window(op, c, &s, r);
+    do
+        for (int i = 0; i < 4; i++)
+            r->channels[i] = r->channels[i] || (s.rank > 1 && s.dim[1] == wanted_channels[i]);
+    while (case_next_shape(&text, &s, &labels));
+}
+
+TEST(cases_reach_the_corners)
+{
+    for (int i = 0; op_at(i); i++) {
+        const op_def *op = op_at(i);
+        if (!op->help)
+            continue;
+        reach r = {0};
+        CASE("%s", op->name);
+        for (const op_case *c = op->cases; c && c->in; c++)
+            note_case(op, c, &r);
+        CHECK(r.refused);
+        if (exempt(op, "shapes"))
+            continue;
+        CHECK(r.batch_1);
+        for (int k = 0; k < 4; k++)
+            if (!r.channels[k])
+                test_fail(__FILE__, __LINE__, "no case with %d channels", (int)wanted_channels[k]);
+        CHECK(r.beyond_2_31);
+        if (window_size(op, "")) {
+            CHECK(r.kernel_over_input);
+            CHECK(r.stride_over_kernel);
+        }
+    }
+}

@@ -1,0 +1,185 @@
+/* test_threads.c - what the library promises to the thread that calls it: how many it uses, its floating-point state,
+ * and that contexts do not see each other. */
+#include "test.h"
+
+#include "core/cgroup.h"
+#include "core/threads.h"
+
+#include <pthread.h>
+
+#if defined(__x86_64__)
+#include <xmmintrin.h>
+#endif
+
+TEST(cpu_quota)
+{
+    CHECK_CLOSE(cgroup_quota("200000 100000\n"), 2, 0);
+    CHECK_CLOSE(cgroup_quota("150000 100000"), 1.5, 0);
+    CHECK_CLOSE(cgroup_quota("50000 100000"), 0.5, 0);
+    CHECK_CLOSE(cgroup_quota("max 100000\n"), 0, 0);
+    CHECK_CLOSE(cgroup_quota("-1 100000"), 0, 0); /* cgroup v1's word for none */
+    CHECK_CLOSE(cgroup_quota("200000"), 0, 0);
+    CHECK_CLOSE(cgroup_quota("200000 0"), 0, 0);
+    CHECK_CLOSE(cgroup_quota(""), 0, 0);
+    CHECK(threads_available() >= 1);
+}
+
+static unsigned fp_state(void)
+{
+#if defined(__x86_64__)
+    return _mm_getcsr() & ~0x3fu; /* without the flags that any operation may raise */
+#else
+    return 0;
+#endif
+}
+
+static bool denormals_live(void)
+{
+    volatile float tiny = 1e-40f;
+    return tiny * 0.5f != 0;
+}
+
+/* Whether denormals are kept in every thread of the caller's pool. */
+static bool denormals_live_everywhere(int threads)
+{
+    int kept = 0, asked = 0;
+#pragma omp parallel num_threads(threads) reduction(+ : kept, asked)
+    {
+        kept += denormals_live();
+        asked++;
+    }
+    return kept == asked && asked > 0;
+}
+
+TEST(denormals_in_the_pool)
+{
+    const int threads = 3;
+    unsigned before = fp_state();
+    CHECK(denormals_live_everywhere(threads));
+    threads_state saved = threads_enter(threads);
+    bool inside = denormals_live();
+    threads_leave(saved, threads);
+    CHECK(denormals_live_everywhere(threads));
+    CHECK_INT(fp_state(), before);
+#if defined(__x86_64__) || defined(__aarch64__)
+    CHECK(!inside);
+#else
+    (void)inside;
+#endif
+}
+
+/* A network whose first product is denormal: dense with all weights 1 on inputs of 1e-40. */
+TEST(denormals_in_a_step)
+{
+#if !defined(__x86_64__) && !defined(__aarch64__)
+    SKIP("denormals are not flushed on this machine");
+#endif
+    brasa_context *ctx = NULL;
+    CHECK_STATUS(brasa_context_new(&(brasa_context_options){.threads = 2}, &ctx), BRASA_OK);
+    brasa_graph *g = brasa_graph_new(ctx);
+    brasa_session *s = NULL;
+    brasa_tensor x = brasa_apply(brasa_input_vector(g, "x", 1), "dense 1 bias=no init=one");
+    brasa_output(x, "product");
+    brasa_classify(x, 2);
+    CHECK_STATUS(brasa_session_new(g, &(brasa_session_options){.optimizer = "sgd lr=0.1"}, &s), BRASA_OK);
+    REQUIRE(s);
+    const float tiny = 1e-40f;
+    const int32_t label = 0;
+    float product = -1;
+    unsigned before = fp_state();
+    CHECK_STATUS(brasa_train_step(s, &tiny, &label, NULL), BRASA_OK);
+    CHECK_INT(fp_state(), before);
+    CHECK(denormals_live_everywhere(2));
+    CHECK_STATUS(brasa_fetch(s, "product", &product, sizeof product), BRASA_OK);
+    CHECK(product == 0);
+#if defined(__x86_64__)
+    _mm_setcsr(_mm_getcsr() | 0x8000); /* a caller who flushes keeps flushing */
+    before = fp_state();
+    CHECK_STATUS(brasa_train_step(s, &tiny, &label, NULL), BRASA_OK);
+    CHECK_INT(fp_state(), before);
+    _mm_setcsr(_mm_getcsr() & ~0x8000u);
+#endif
+    brasa_session_free(s);
+    brasa_graph_free(g);
+    brasa_context_free(ctx);
+}
+
+/* --- several contexts at once ---------------------------------------------------------------------------------- */
+
+enum { WORKERS = 4, ROUNDS = 6 };
+
+typedef struct worker {
+    pthread_t thread;
+    int number;
+    bool ok;
+    float loss; /* after training with the same seed and data as all others */
+} worker;
+
+static bool train_once(brasa_context *ctx, float *loss)
+{
+    float x[8 * 16];
+    int32_t labels[8];
+    for (int i = 0; i < 8 * 16; i++)
+        x[i] = (float)(i * 7 % 11) / 11;
+    for (int i = 0; i < 8; i++)
+        labels[i] = i * 3 % 26;
+    brasa_graph *g = brasa_graph_new(ctx);
+    brasa_session *s = NULL;
+    bool ok =
+        g && brasa_model_build(g, "letter_mlp", 0) == BRASA_OK &&
+        brasa_session_new(g, &(brasa_session_options){.batch = 8, .optimizer = "adam", .seed = 3}, &s) == BRASA_OK;
+    for (int i = 0; ok && i < 5; i++)
+        ok = brasa_train_step(s, x, labels, loss) == BRASA_OK;
+    brasa_session_free(s);
+    brasa_graph_free(g);
+    return ok;
+}
+
+/* The model file has 1,199,882 parameters, whoever else reads one at the same moment. */
+static bool read_file_once(brasa_context *ctx)
+{
+    brasa_graph *g = brasa_graph_new(ctx);
+    bool ok = g && brasa_model_build(g, BRASA_SOURCE_DIR "/src/models/mnist_cnn.net", 0) == BRASA_OK &&
+              brasa_graph_param_total(g) == 1199882;
+    brasa_graph_free(g);
+    return ok;
+}
+
+/* An error stays on its own context. */
+static bool err_once(brasa_context *ctx, int number)
+{
+    char name[32];
+    snprintf(name, sizeof name, "no_such_model_%d", number);
+    brasa_graph *g = brasa_graph_new(ctx);
+    bool ok = g && brasa_model_build(g, name, 0) == BRASA_NOT_FOUND && strstr(brasa_context_error(ctx), name);
+    brasa_graph_free(g);
+    return ok;
+}
+
+static void *work(void *user)
+{
+    worker *w = user;
+    brasa_context *ctx = NULL;
+    w->ok = brasa_context_new(&(brasa_context_options){.threads = 1 + w->number % 2}, &ctx) == BRASA_OK;
+    for (int i = 0; w->ok && i < ROUNDS; i++)
+        w->ok = train_once(ctx, &w->loss) && err_once(ctx, w->number) && read_file_once(ctx);
+    brasa_context_free(ctx);
+    return NULL;
+}
+
+TEST(contexts_in_threads)
+{
+    worker alone = {.number = 0}, workers[WORKERS] = {0};
+    work(&alone);
+    CHECK(alone.ok);
+    for (int i = 0; i < WORKERS; i++) {
+        workers[i].number = i;
+        REQUIRE(pthread_create(&workers[i].thread, NULL, work, &workers[i]) == 0);
+    }
+    for (int i = 0; i < WORKERS; i++)
+        pthread_join(workers[i].thread, NULL);
+    for (int i = 0; i < WORKERS; i++) {
+        CHECK(workers[i].ok);
+        CHECK(workers[i].loss == alone.loss);
+    }
+}
