@@ -1,0 +1,84 @@
+/* leaky_relu.c - x where x > 0, slope * x elsewhere. The slope is not negative, so the output tells the sign of the
+ * input: the gradient is computed from it, and the input may be overwritten. NaN stays NaN. */
+#include "ops/op.h"
+
+#ifdef REAL
+
+static void NAME(leaky_relu_range)(const step *s, int64_t begin, int64_t end)
+{
+    const REAL slope = (REAL) * (const double *)s->attr, *src = s->in[0].data;
+    REAL *dst = s->out[0].data;
+    for (int64_t i = begin; i < end; i++)
+        dst[i] = src[i] <= 0 ? slope * src[i] : src[i];
+}
+
+static brasa_status NAME(leaky_relu)(const step *s)
+{
+    step_for(s, s->out[0].count, (double)s->out[0].count, NAME(leaky_relu_range));
+    return BRASA_OK;
+}
+
+static void NAME(leaky_relu_grad_range)(const step *s, int64_t begin, int64_t end)
+{
+    const REAL slope = (REAL) * (const double *)s->attr, *dst = s->in[0].data, *ddst = s->in[1].data;
+    REAL *dsrc = s->out[0].data;
+    for (int64_t i = begin; i < end; i++)
+        dsrc[i] = dst[i] <= 0 ? slope * ddst[i] : ddst[i];
+}
+
+static brasa_status NAME(leaky_relu_grad)(const step *s)
+{
+    step_for(s, s->out[0].count, (double)s->out[0].count, NAME(leaky_relu_grad_range));
+    return BRASA_OK;
+}
+
+#else
+
+#define REAL_SOURCE "ops/leaky_relu/leaky_relu.c"
+#include "ops/real.h"
+
+static const field fields[] = {
+    {"slope", FIELD_REAL, 0, "0.01", 0, 1, NULL, true, "what negative inputs are multiplied with"},
+    {0},
+};
+
+static const op_def leaky_relu_grad_op = {
+    .name = "leaky_relu_grad", .attr_size = sizeof(double), .fields = fields, .in_place = 1u << 1};
+
+static void grad(grad_args *a)
+{
+    a->din[0] = grad_emit(a, &leaky_relu_grad_op, 2, (int[]){a->n->out[0], a->dout[0]}, 1, a->n->in);
+}
+
+static const op_case cases[] = {
+    {"1x1x1x1", ""},
+    {"1x3x5x7", "0.2"},
+    {"2x17x3x3", "slope=1"},
+    {"1x513x2x1", "0.5"},
+    {"4x10", "0.3"},
+    {"16x128x600x600", "", CASE_PLAN},
+    {"1000000x1000000x1000x1000", "", CASE_FAILS | CASE_PLAN},
+    {0},
+};
+
+static const op_def leaky_relu_op = {
+    .name = "leaky_relu",
+    .help = "x where x > 0, slope * x elsewhere",
+    .min_in = 1,
+    .max_in = 1,
+    .attr_size = sizeof(double),
+    .fields = fields,
+    .infer = infer_same,
+    .grad = grad,
+    .in_place = 1,
+    .cases = cases,
+};
+
+const op_def *const leaky_relu_parts[] = {&leaky_relu_op, &leaky_relu_grad_op, NULL};
+const kernel leaky_relu_ref[] = {
+    ELEMENTWISE(leaky_relu_op, leaky_relu),
+    ELEMENTWISE(leaky_relu_grad_op, leaky_relu_grad),
+    {0},
+};
+
+#endif
