@@ -35,9 +35,9 @@ static void NAME(avgpool_grad_plane)(const avgpool_attr *t, const window *y, con
         for (int64_t ox = 0; ox < x->out; ox++) {
             const span columns = window_inputs(x, ox);
             const REAL part = *ddst++ / (REAL)(pixels(t, y, oy) * pixels(t, x, ox));
-            for (int64_t iy = rows.lo; iy < rows.hi; iy++)
+            for (int64_t row = rows.lo * x->in; row < rows.hi * x->in; row += x->in)
                 for (int64_t ix = columns.lo; ix < columns.hi; ix++)
-                    dsrc[iy * x->in + ix] += part;
+                    dsrc[row + ix] += part;
         }
     }
 }

@@ -120,24 +120,25 @@ static void NAME(backward_tile)(const conv *v, const REAL *wei, const REAL *ddst
     }
 }
 
+/* The whole plane `dsrc`, of channel c. `wei` is all weights, `ddst` the sample's first plane. */
+static void NAME(backward_plane)(const conv *v, const REAL *wei, const REAL *ddst, REAL *dsrc, int64_t c)
+{
+    const int64_t depth = v->C / v->G, first = c / depth * (v->K / v->G); /* of the channels that this plane feeds */
+    const REAL *w = wei + first * v->taps + c % depth * v->y.size * v->x.size;
+    for (int64_t i = 0; i < v->HW; i++)
+        dsrc[i] = 0;
+    for (int64_t p = 0; p < v->P; p += TILE_POSITIONS)
+        NAME(backward_tile)(v, w, ddst + first * v->P, dsrc, span_from(p, TILE_POSITIONS, v->P));
+}
+
 /* in: wei, ddst; out: dsrc; item: a plane of dsrc */
 static void NAME(conv2d_grad_data_range)(const step *s, int64_t begin, int64_t end)
 {
     const REAL *wei = s->in[0].data, *ddst = s->in[1].data;
     REAL *dsrc = s->out[0].data;
     const conv v = conv_of(s->attr, &s->out[0].shape, &s->in[1].shape);
-    const int64_t depth = v.C / v.G, channels = v.K / v.G;
-    for (int64_t i = begin; i < end; i++) {
-        const int64_t n = i / v.C, c = i % v.C;
-        const int64_t first = c / depth * channels; /* of the channels that this plane feeds */
-        const REAL *w = wei + first * v.taps + c % depth * v.y.size * v.x.size;
-        const REAL *d = ddst + (n * v.K + first) * v.P;
-        REAL *plane = dsrc + i * v.HW;
-        for (int64_t j = 0; j < v.HW; j++)
-            plane[j] = 0;
-        for (int64_t p = 0; p < v.P; p += TILE_POSITIONS)
-            NAME(backward_tile)(&v, w, d, plane, span_from(p, TILE_POSITIONS, v.P));
-    }
+    for (int64_t i = begin; i < end; i++)
+        NAME(backward_plane)(&v, wei, ddst + i / v.C * v.K * v.P, dsrc + i * v.HW, i % v.C);
 }
 
 static brasa_status NAME(conv2d_grad_data)(const step *s)

@@ -34,9 +34,12 @@ static void NAME(dropout_range)(const step *s, int64_t begin, int64_t end)
                                   .step = (uint32_t) * (const int64_t *)s->in[1].data};
     for (int64_t g = begin; g < end; g++) {
         const random_group random = random_at(&stream, (uint64_t)g);
+        REAL keep[4];
+        for (int j = 0; j < 4; j++)
+            keep[j] = factor[random.word[j] >> 8 >= limit];
         const int64_t first = 4 * g, rest = count - first;
         for (int j = 0; j < (rest < 4 ? (int)rest : 4); j++)
-            dst[first + j] = src[first + j] * factor[random.word[j] >> 8 >= limit];
+            dst[first + j] = src[first + j] * keep[j];
     }
 }
 
