@@ -16,6 +16,7 @@ install(FILES cmake/brasaConfig.cmake ${made}/brasaConfigVersion.cmake DESTINATI
 
 # pkg-config finds the prefix from where the file lies.
 file(RELATIVE_PATH up /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)
+string(REGEX REPLACE "/$" "" up "${up}")
 set(static_libs -lm)
 if(OpenMP_C_FOUND)
   set(static_libs "${OpenMP_C_FLAGS} -lm")

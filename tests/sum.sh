@@ -16,7 +16,7 @@ finished() { # number, name, seconds, 1 if ctest calls it passed
     if [ "$ok" = 0 ] && [ "$f" = 0 ]; then f=1; fi
     passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s)) programs=$((programs + 1))
     printf '%-24s %5d passed%s  %s s\n' "$2" "$p" "$([ "$f" = 0 ] || echo ", $f FAILED")" "$3"
-    if [ "$f" != 0 ]; then head -n "$shown" <<<"${output[$1]:-}"; fi
+    if [ "$f" != 0 ]; then printf '%s' "${output[$1]:-}" | head -n "$shown"; fi
 }
 
 while IFS= read -r line; do

@@ -43,6 +43,7 @@ static bool denormals_live(void)
 static bool denormals_live_everywhere(int threads)
 {
     int kept = 0, asked = 0;
+    (void)threads; /* which the build without OpenMP does not look at */
 #pragma omp parallel num_threads(threads) reduction(+ : kept, asked)
     {
         kept += denormals_live();

@@ -123,7 +123,8 @@ SCHEDULES = {
     "step": lambda o: lr_scheduler.StepLR(o, 2, 0.5),
     "cosine": lambda o: lr_scheduler.SequentialLR(
         o,
-        [lr_scheduler.LinearLR(o, start_factor=0.5, total_iters=1), lr_scheduler.CosineAnnealingLR(o, 4, eta_min=0.01)],
+        [lr_scheduler.LinearLR(o, start_factor=0.5, total_iters=1),
+         lr_scheduler.CosineAnnealingLR(o, 4, eta_min=0.01)],
         [2],
     ),
 }
