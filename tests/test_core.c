@@ -6,6 +6,7 @@
 #include "core/pool.h"
 #include "core/shape.h"
 
+#include <locale.h>
 #include <stdint.h>
 #include <stdlib.h>
 
@@ -414,4 +415,39 @@ TEST(json_stops_when_refused)
     json_close(&j, ']');
     CHECK_INT(calls, 1);
     CHECK(j.failed);
+}
+
+/* --- locales ---------------------------------------------------------------------------------------------------- */
+
+static bool keep_text(void *user, const char *text, size_t length)
+{
+    strncat(user, text, length);
+    return true;
+}
+
+/* A program that uses us may have called setlocale: numbers keep their point, and its locale stays as it is. */
+TEST(numbers_in_a_locale_with_commas)
+{
+    static const char *const names[] = {"de_DE.UTF-8", "de_DE.utf8", "fr_FR.UTF-8", "pt_BR.UTF-8", "pl_PL.UTF-8"};
+    const char *found = NULL;
+    for (int i = 0; i < 5 && !found; i++)
+        found = setlocale(LC_ALL, names[i]);
+    if (!found)
+        SKIP("no locale with a decimal comma is installed");
+    char comma[8];
+    snprintf(comma, sizeof comma, "%.1f", 0.5);
+    CHECK_TEXT(comma, "0,5");
+    brasa_graph *g = brasa_graph_new(NULL);
+    brasa_tensor x = brasa_dropout(brasa_input_vector(g, "x", 4), 0.25f);
+    x = brasa_apply(x, "leaky_relu %g", 0.125);
+    brasa_classify(x, 3);
+    CHECK_STATUS(brasa_graph_status(g), BRASA_OK);
+    char text[256] = "";
+    json j = {.write = keep_text, .user = text};
+    json_real(&j, NULL, 0.25);
+    CHECK_TEXT(text, "0.25");
+    snprintf(comma, sizeof comma, "%.1f", 0.5);
+    CHECK_TEXT(comma, "0,5");
+    setlocale(LC_ALL, "C");
+    brasa_graph_free(g);
 }

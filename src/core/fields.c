@@ -1,6 +1,7 @@
 /* fields.c - reading and writing attributes as text. */
 #include "core/fields.h"
 #include "core/nearest.h"
+#include "core/numeric.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -197,12 +198,14 @@ static brasa_status parse_word(brasa_context *ctx, const char *what, const field
 
 void fields_set_defaults(const field *list, void *attr)
 {
+    const numeric_state locale = numeric_enter();
     for (const field *f = list; f->name; f++)
         if (f->initial)
             read_field(f, attr, f->initial);
+    numeric_leave(locale);
 }
 
-brasa_status fields_parse(brasa_context *ctx, const char *what, const field *list, void *attr, const char *text)
+static brasa_status parse_all(brasa_context *ctx, const char *what, const field *list, void *attr, const char *text)
 {
     bool given[MAX_FIELDS] = {false};
     while (*(text += strspn(text, " \t"))) {
@@ -222,6 +225,14 @@ brasa_status fields_parse(brasa_context *ctx, const char *what, const field *lis
             return fail(ctx, BRASA_BAD_ARGUMENT, "%s: %s is missing: %s", what, f->name, f->help);
     }
     return BRASA_OK;
+}
+
+brasa_status fields_parse(brasa_context *ctx, const char *what, const field *list, void *attr, const char *text)
+{
+    const numeric_state locale = numeric_enter();
+    brasa_status status = parse_all(ctx, what, list, attr, text);
+    numeric_leave(locale);
+    return status;
 }
 
 void fields_to_json(json *j, const field *list, const void *attr)

@@ -1,5 +1,6 @@
 /* json.c - see json.h. */
 #include "core/json.h"
+#include "core/numeric.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -77,7 +78,9 @@ void json_int(json *j, const char *key, int64_t value)
 void json_real(json *j, const char *key, double value)
 {
     char text[40];
+    const numeric_state locale = numeric_enter();
     int length = isfinite(value) ? snprintf(text, sizeof text, "%.9g", value) : snprintf(text, sizeof text, "null");
+    numeric_leave(locale);
     begin(j, key);
     put(j, text, (size_t)length);
 }

@@ -1,5 +1,6 @@
 /* build.c - the public calls that describe a network. Each is thin: the work is graph_apply's. */
 #include "core/nearest.h"
+#include "core/numeric.h"
 #include "graph/graph.h"
 #include "ops/op.h"
 
@@ -251,7 +252,9 @@ static brasa_tensor apply_text(graph *g, const brasa_tensor *inputs, int count, 
 static brasa_tensor apply_va(graph *g, const brasa_tensor *inputs, int count, const char *format, va_list args)
 {
     char text[MAX_LAYER_TEXT];
+    const numeric_state locale = numeric_enter();
     int length = vsnprintf(text, sizeof text, format, args);
+    numeric_leave(locale);
     if (length < 0 || (size_t)length >= sizeof text) {
         graph_stick(g, fail(g->ctx, BRASA_BAD_ARGUMENT, "a layer's text is too long: '%.60s...'", text));
         return (brasa_tensor){g, -1};

@@ -1,0 +1,16 @@
+/* numeric.h - numbers with a point, whatever locale the program that uses us has set.
+ *
+ * strtod and printf write and read "0,25" in a German locale. Whoever turns numbers into text, or text into numbers,
+ * does it between these two calls; they change the locale of the calling thread alone, and allocate nothing.
+ */
+#ifndef CORE_NUMERIC_H
+#define CORE_NUMERIC_H
+
+typedef struct numeric_state {
+    void *before;
+} numeric_state;
+
+numeric_state numeric_enter(void);
+void numeric_leave(numeric_state state);
+
+#endif
