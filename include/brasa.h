@@ -52,7 +52,7 @@ typedef enum brasa_status {
     BRASA_OUT_OF_MEMORY = 1, /* an allocation failed; what existed before the call still stands */
     BRASA_BAD_ARGUMENT = 2,  /* an option, name or value that is not allowed */
     BRASA_BAD_SHAPE = 3,     /* tensors whose shapes do not go together */
-    BRASA_BAD_FILE = 4,      /* a file that cannot be read, or whose content is wrong */
+    BRASA_BAD_FILE = 4,      /* a file that cannot be read or written, or whose content is wrong */
     BRASA_NOT_FOUND = 5,     /* no model, op, parameter or value of that name */
     BRASA_NO_KERNEL = 6,     /* no kernel of this build runs the node */
     BRASA_WRONG_STATE = 7,   /* a call that this handle cannot take now */
@@ -79,7 +79,7 @@ BRASA_API const char *brasa_status_text(brasa_status status);
 
 typedef struct brasa_context_options {
     int32_t threads; /* in total; 0: as many as the CPU affinity and the cgroup's quota allow */
-    /* Where all memory comes from; both or neither; NULL: malloc and free. */
+    /* Where all memory comes from, aligned as malloc's; both or neither; NULL: malloc and free. */
     void *(*alloc)(void *user, size_t bytes);
     void (*release)(void *user, void *block);
     void *user;
@@ -245,6 +245,38 @@ enum { BRASA_EXPLAIN_TEXT = 0, BRASA_EXPLAIN_JSON = 1 };
  * profiled steps, time. `write` is called with pieces of text and returns false to stop. */
 BRASA_API brasa_status brasa_session_explain(brasa_session *session, int32_t format,
                                              bool (*write)(void *user, const char *text, size_t length), void *user);
+
+/* --- weights in and out ---------------------------------------------------------------------------------- */
+
+/* Files are safetensors, as other frameworks read and write them: named tensors in plain layout (OIHW), float
+ * (double from a float64 session). tools/convert_torchvision.py makes them from PyTorch's state dicts and back. */
+enum {
+    BRASA_WEIGHTS = 0,    /* parameters and buffers, and num_batches_tracked of each batch norm (the steps done) */
+    BRASA_CHECKPOINT = 1, /* also the optimizer's memory and the step count: an equal session that loads it goes on
+                             as if it had never stopped */
+};
+
+/* Writes all of it, or leaves what is there: a temporary file in the same folder is synced and renamed. */
+BRASA_API brasa_status brasa_session_save(brasa_session *session, const char *path, int32_t what);
+
+typedef struct brasa_load_options {
+    int32_t what;       /* BRASA_WEIGHTS, also from a checkpoint, or BRASA_CHECKPOINT */
+    bool allow_missing; /* what the file lacks stays as it is */
+    bool allow_unknown; /* what the network lacks is passed over */
+    bool allow_misfit;  /* so is what has another shape or type: the head, when the classes differ */
+} brasa_load_options;
+
+typedef struct brasa_load_report {
+    int32_t taken; /* tensors; num_batches_tracked is checked, but neither needed nor taken */
+    int32_t missing, unknown, misfit;
+    char names[800]; /* of the last three; "... and N more" where they do not fit */
+} brasa_load_report;
+
+/* Reads F32, F64, F16 and BF16. Whatever is wrong with the file, or does not fit the network and is not allowed, is
+ * named in the error, and nothing in the session has changed. options and report may be NULL; the report is also
+ * filled where the file does not fit. */
+BRASA_API brasa_status brasa_session_load(brasa_session *session, const char *path, const brasa_load_options *options,
+                                          brasa_load_report *report);
 
 #ifdef __cplusplus
 }

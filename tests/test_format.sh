@@ -3,7 +3,7 @@
 . "$(dirname "$0")/test.sh"
 cd "$BRASA_SOURCE" || exit 1
 
-mapfile -t files < <(find include src cli examples tests -name '*.[ch]')
+mapfile -t files < <(find include src cli examples fuzz tests -name '*.[ch]')
 
 no_tabs_or_trailing_blanks() {
     ! grep -nP '\t|\r| $' "${files[@]}"

@@ -1,0 +1,264 @@
+/* safetensors_write.c - writing safetensors files so that no reader ever sees half of one.
+ *
+ * The bytes go to a temporary file in the same folder, which is synced to the disk and then renamed over the old one;
+ * then the folder is synced. Whenever something fails before the rename the old file is untouched and the temporary
+ * one removed; a process that is killed may leave its `<path>.<process>-<n>.tmp` behind.
+ */
+#define _POSIX_C_SOURCE   200809L
+#define _FILE_OFFSET_BITS 64
+#include "core/json.h"
+#include "core/json_scan.h"
+#include "train/safetensors.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { ALIGN = 8, PREFIX = 8, MOST_TEMPORARIES = 100 };
+
+typedef struct writer {
+    brasa_context *ctx;
+    const char *path;
+    pool pool;
+    const tensor_entry *tensors;
+    int count;
+    uint64_t *begin; /* of each tensor in the data */
+    char *header;    /* with its length in front, padded */
+    size_t header_bytes;
+    char *temporary; /* NULL: not made */
+    int fd, folder;
+} writer;
+
+static brasa_status refuse(const writer *w, const char *what)
+{
+    return fail(w->ctx, BRASA_BAD_FILE, "%s: %s", w->path, what);
+}
+
+static uint64_t bytes_of(const tensor_entry *t)
+{
+    return (uint64_t)shape_count(&t->shape) * (uint64_t)t->type->bytes;
+}
+
+/* --- the header ---------------------------------------------------------------------------------------------- */
+
+/* Wide elements come first, so that all are aligned for whoever maps the file. */
+static void place_tensors(writer *w)
+{
+    uint64_t end = 0;
+    for (int size = ALIGN; size >= 1; size /= 2) {
+        for (int i = 0; i < w->count; i++) {
+            if (w->tensors[i].type->bytes != size)
+                continue;
+            w->begin[i] = end;
+            end += bytes_of(&w->tensors[i]);
+        }
+    }
+}
+
+typedef struct sink {
+    char *to; /* NULL: only counts */
+    size_t used;
+} sink;
+
+static bool sink_write(void *user, const char *text, size_t length)
+{
+    sink *k = user;
+    if (k->to)
+        memcpy(k->to + k->used, text, length);
+    k->used += length;
+    return true;
+}
+
+/* "format" is what readers made for PyTorch look for: names, and axes in the order out, in, height, width. */
+static void print_header(const writer *w, sink *k)
+{
+    json j = {.write = sink_write, .user = k};
+    json_open(&j, NULL, '{');
+    json_open(&j, "__metadata__", '{');
+    json_text(&j, "format", "pt");
+    json_text(&j, "writer", "brasa " BRASA_VERSION);
+    json_close(&j, '}');
+    for (int i = 0; i < w->count; i++) {
+        const tensor_entry *t = &w->tensors[i];
+        json_open(&j, t->name, '{');
+        json_text(&j, "dtype", t->type->name);
+        json_open(&j, "shape", '[');
+        for (int d = 0; d < t->shape.rank; d++)
+            json_int(&j, NULL, t->shape.dim[d]);
+        json_close(&j, ']');
+        json_open(&j, "data_offsets", '[');
+        json_int(&j, NULL, (int64_t)w->begin[i]);
+        json_int(&j, NULL, (int64_t)(w->begin[i] + bytes_of(t)));
+        json_close(&j, ']');
+        json_close(&j, '}');
+    }
+    json_close(&j, '}');
+    k->used--; /* the writer ends a line; the format pads with spaces only */
+}
+
+/* What is written can be read again. */
+static brasa_status check_names(const writer *w)
+{
+    for (int i = 0; i < w->count; i++)
+        if (!text_printable(w->tensors[i].name))
+            return refuse(w, "a name in this network has control characters or is not UTF-8");
+    return w->count > MAX_TENSORS ? refuse(w, "too many tensors for one file") : BRASA_OK;
+}
+
+static brasa_status make_header(writer *w)
+{
+    sink counted = {0};
+    brasa_status status = check_names(w);
+    if (status != BRASA_OK)
+        return status;
+    w->begin = pool_get(&w->pool, (size_t)w->count + 1, sizeof *w->begin);
+    if (!w->begin)
+        return fail_memory(w->ctx, (size_t)w->count * sizeof *w->begin);
+    place_tensors(w);
+    print_header(w, &counted);
+    const size_t length = (counted.used + ALIGN - 1) / ALIGN * ALIGN;
+    w->header_bytes = PREFIX + length;
+    if (length > MAX_HEADER)
+        return refuse(w, "too many or too long names for one file");
+    if (!(w->header = pool_get(&w->pool, w->header_bytes + 1, 1)))
+        return fail_memory(w->ctx, w->header_bytes);
+    sink filled = {.to = w->header + PREFIX};
+    print_header(w, &filled);
+    memset(w->header + PREFIX + filled.used, ' ', length - filled.used);
+    for (int i = 0; i < PREFIX; i++)
+        w->header[i] = (char)((uint64_t)length >> 8 * i & 0xFF);
+    return BRASA_OK;
+}
+
+/* --- the file ------------------------------------------------------------------------------------------------ */
+
+static brasa_status open_folder(writer *w)
+{
+    const char *slash = strrchr(w->path, '/');
+    const char *folder = !slash             ? "."
+                         : slash == w->path ? "/"
+                                            : pool_text(&w->pool, "%.*s", (int)(slash - w->path), w->path);
+    if (!folder)
+        return fail_memory(w->ctx, strlen(w->path));
+    w->folder = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return w->folder < 0 ? refuse(w, strerror(errno)) : BRASA_OK;
+}
+
+/* A new file beside the old one, with the old one's permissions. Devices and folders are not for replacing. */
+static brasa_status open_temporary(writer *w)
+{
+    struct stat old;
+    const bool exists = lstat(w->path, &old) == 0;
+    if (exists && !S_ISREG(old.st_mode) && !S_ISLNK(old.st_mode))
+        return refuse(w, "there is something of this name that is not a regular file");
+    for (int n = 0; n < MOST_TEMPORARIES; n++) {
+        char *name = pool_text(&w->pool, "%s.%ld-%d.tmp", w->path, (long)getpid(), n);
+        if (!name)
+            return fail_memory(w->ctx, strlen(w->path));
+        w->fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (w->fd >= 0) {
+            w->temporary = name;
+            if (exists && S_ISREG(old.st_mode) && fchmod(w->fd, old.st_mode & 0777) != 0)
+                return refuse(w, strerror(errno));
+            return BRASA_OK;
+        }
+        if (errno != EEXIST)
+            break;
+    }
+    return refuse(w, strerror(errno));
+}
+
+static brasa_status write_bytes(const writer *w, const void *from, size_t bytes)
+{
+    for (size_t done = 0; done < bytes;) {
+        const ssize_t put = write(w->fd, (const char *)from + done, bytes - done);
+        if (put < 0 && errno == EINTR)
+            continue;
+        if (put <= 0)
+            return refuse(w, put < 0 ? strerror(errno) : "nothing could be written");
+        done += (size_t)put;
+    }
+    return BRASA_OK;
+}
+
+static brasa_status write_tensor(const writer *w, int i, tensor_source source, void *user, number *numbers,
+                                 unsigned char *bytes)
+{
+    const tensor_type *type = w->tensors[i].type;
+    const int64_t count = shape_count(&w->tensors[i].shape);
+    brasa_status status = BRASA_OK;
+    for (int64_t first = 0; first < count && status == BRASA_OK; first += PIECE) {
+        const int part = (int)(count - first < PIECE ? count - first : PIECE);
+        source(user, i, first, part, numbers);
+        type->encode(numbers, part, bytes);
+        status = write_bytes(w, bytes, (size_t)part * (size_t)type->bytes);
+    }
+    return status;
+}
+
+/* In the order of place_tensors. */
+static brasa_status write_data(writer *w, tensor_source source, void *user)
+{
+    number *numbers = pool_get(&w->pool, PIECE, sizeof *numbers);
+    unsigned char *bytes = pool_get(&w->pool, PIECE, ALIGN);
+    if (!numbers || !bytes)
+        return fail_memory(w->ctx, PIECE * (sizeof *numbers + ALIGN));
+    brasa_status status = write_bytes(w, w->header, w->header_bytes);
+    for (int size = ALIGN; size >= 1; size /= 2)
+        for (int i = 0; i < w->count && status == BRASA_OK; i++)
+            if (w->tensors[i].type->bytes == size)
+                status = write_tensor(w, i, source, user, numbers, bytes);
+    return status;
+}
+
+static int sync_file(int fd)
+{
+    int result;
+    do
+        result = fsync(fd);
+    while (result != 0 && errno == EINTR);
+    return result;
+}
+
+/* From here on the new file is the one of that name. */
+static brasa_status put_in_place(writer *w)
+{
+    if (sync_file(w->fd) != 0)
+        return refuse(w, strerror(errno));
+    const int closed = close(w->fd);
+    w->fd = -1;
+    if (closed != 0 || rename(w->temporary, w->path) != 0)
+        return refuse(w, strerror(errno));
+    w->temporary = NULL;
+    if (sync_file(w->folder) != 0 && errno != EINVAL) /* some file systems sync files only */
+        return fail(w->ctx, BRASA_BAD_FILE, "%s: it is written, but its folder could not be synced: %s", w->path,
+                    strerror(errno));
+    return BRASA_OK;
+}
+
+brasa_status safetensors_write(brasa_context *ctx, const char *path, const tensor_entry *tensors, int count,
+                               tensor_source source, void *user)
+{
+    writer w = {
+        .ctx = ctx, .path = path, .pool = {.ctx = ctx}, .tensors = tensors, .count = count, .fd = -1, .folder = -1};
+    brasa_status status = make_header(&w);
+    if (status == BRASA_OK)
+        status = open_folder(&w);
+    if (status == BRASA_OK)
+        status = open_temporary(&w);
+    if (status == BRASA_OK)
+        status = write_data(&w, source, user);
+    if (status == BRASA_OK)
+        status = put_in_place(&w);
+    if (w.fd >= 0)
+        close(w.fd);
+    if (w.temporary)
+        unlink(w.temporary);
+    if (w.folder >= 0)
+        close(w.folder);
+    pool_free(&w.pool);
+    return status;
+}
