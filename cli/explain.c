@@ -34,6 +34,7 @@ int run_explain(const options *o)
         .seed = (uint64_t)o->seed,
         .inference = o->eval,
         .no_fusion = o->no_fusion,
+        .plan_only = !o->profile,
     };
     network n;
     int code = network_start(&n, o->threads);

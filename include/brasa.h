@@ -78,7 +78,7 @@ BRASA_API const char *brasa_status_text(brasa_status status);
 /* --- context: threads, memory, the last error ------------------------------------------------------- */
 
 typedef struct brasa_context_options {
-    int32_t threads; /* in total; 0: as many as the CPU affinity and the cgroup's quota allow */
+    int32_t threads; /* in total, at most 1024; 0: as many as the CPU affinity and the cgroup's quota allow */
     /* Where all memory comes from, aligned as malloc's; both or neither; NULL: malloc and free. */
     void *(*alloc)(void *user, size_t bytes);
     void (*release)(void *user, void *block);
@@ -87,6 +87,7 @@ typedef struct brasa_context_options {
 
 /* options may be NULL. */
 BRASA_API brasa_status brasa_context_new(const brasa_context_options *options, brasa_context **out);
+/* After everything that was made from it. */
 BRASA_API void brasa_context_free(brasa_context *context);
 /* The text of the last error, "" if there was none. Borrowed until the next failing call. */
 BRASA_API const char *brasa_context_error(const brasa_context *context);
@@ -144,7 +145,8 @@ BRASA_API brasa_tensor brasa_classify(brasa_tensor x, int32_t classes);
 BRASA_API void brasa_set_loss(brasa_tensor scalar);
 /* Keeps a value readable under this name (copied) after each step. */
 BRASA_API void brasa_output(brasa_tensor x, const char *name);
-/* The shape of a value with N = 1; returns the rank (at most 6), or 0 where the graph holds an error. */
+/* The shape of a value with N = 1; returns the rank (0 is a scalar, 6 the most), or -1 where the graph holds an
+ * error. */
 BRASA_API int32_t brasa_tensor_shape(brasa_tensor x, int64_t shape[6]);
 
 /* --- models: networks that come with the library, and files --------------------------------------------- */
@@ -183,6 +185,7 @@ typedef struct brasa_session_options {
     double clip_norm;      /* gradients are scaled down to this global norm; 0: not at all */
     uint64_t seed;         /* of initial weights and dropout */
     bool inference;        /* no training, no labels: outputs that need labels (loss, accuracy) are left out */
+    bool plan_only;        /* everything is planned, nothing allocated: to ask what a training would need */
     bool float64;          /* double precision throughout, on the reference kernels: for proofs */
     bool keep_gradients;   /* gradients stay readable as "<parameter>.grad" after a training step */
     bool no_fusion;        /* these two keep the plan plain, for tests and debugging */
@@ -222,7 +225,8 @@ BRASA_API brasa_status brasa_train_step(brasa_session *session, const float *ima
 BRASA_API brasa_status brasa_eval_step(brasa_session *session, const float *images, const int32_t *labels,
                                        int64_t batch, float *loss, float *accuracy);
 
-/* Parameters, buffers and optimizer state by name, plain layout (OIHW). count is in elements. */
+/* Parameters, buffers and optimizer state ("fc1.weight/momentum") by name, plain layout (OIHW). count is in elements.
+ */
 BRASA_API brasa_status brasa_param_get(brasa_session *session, const char *name, float *data, int64_t count);
 BRASA_API brasa_status brasa_param_set(brasa_session *session, const char *name, const float *data, int64_t count);
 /* Training steps done. */
@@ -231,9 +235,9 @@ BRASA_API int64_t brasa_session_steps(const brasa_session *session);
 /* What the session holds, to the byte. */
 typedef struct brasa_memory {
     uint64_t weights, buffers, optimizer; /* persistent */
-    uint64_t transient;                   /* activations, gradients, workspace: the planned arena */
-    uint64_t lower_bound;                 /* the largest sum of bytes alive at one step */
-    uint64_t total;                       /* the one allocation that holds all of it */
+    uint64_t transient;                   /* activations, gradients, workspace: the arena of the largest program */
+    uint64_t lower_bound;                 /* the largest sum of bytes alive at one step; of the largest program too */
+    uint64_t total; /* the one allocation that holds all of it, 64 bytes for alignment included */
 } brasa_memory;
 BRASA_API brasa_status brasa_session_memory(const brasa_session *session, brasa_memory *out);
 

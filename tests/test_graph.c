@@ -23,7 +23,7 @@ static void check_error(brasa_graph *g, brasa_status status, const char *const *
     brasa_tensor y = brasa_relu(brasa_dense(brasa_flatten(brasa_input(g, "later", 1, 2, 2)), -5));
     brasa_apply_n(g, &y, 1, "nonsense");
     int64_t dims[6];
-    CHECK_INT(brasa_tensor_shape(y, dims), 0);
+    CHECK_INT(brasa_tensor_shape(y, dims), -1);
     brasa_session *s = (brasa_session *)(void *)before; /* anything but NULL */
     CHECK_STATUS(brasa_session_new(g, NULL, &s), status);
     CHECK(s == NULL);
@@ -108,7 +108,7 @@ TEST(tensors_of_another_graph)
     check_error(b, BRASA_BAD_ARGUMENT, WORDS("99"));
     brasa_relu((brasa_tensor){NULL, 0}); /* nowhere to put an error, and nothing happens */
     int64_t dims[6];
-    CHECK_INT(brasa_tensor_shape((brasa_tensor){NULL, 0}, dims), 0);
+    CHECK_INT(brasa_tensor_shape((brasa_tensor){NULL, 0}, dims), -1);
 }
 
 TEST(names_taken)
@@ -515,5 +515,160 @@ TEST(kept_gradients)
     }
     CHECK(largest > 1e-4f);
     brasa_session_free(s);
+    brasa_graph_free(g);
+}
+
+/* --- what a review found -----------------------------------------------------------------------------------------
+ */
+
+/* Labels are numbers of classes: only what wants labels takes them, and only as many classes as it tells apart. */
+TEST(labels_are_no_numbers)
+{
+    static const char *const layers[] = {"relu", "flatten", "reshape 1", "dense 3", "dropout 0.5"};
+    for (int i = 0; i < 5; i++) {
+        CASE("%s", layers[i]);
+        brasa_graph *g = brasa_graph_new(NULL);
+        brasa_apply(brasa_labels(g, "label", 10), "%s", layers[i]);
+        CHECK_STATUS(brasa_graph_status(g), BRASA_BAD_ARGUMENT);
+        CHECK_HAS(brasa_graph_error(g), "labels");
+        brasa_graph_free(g);
+    }
+    CASE("more classes than logits");
+    brasa_graph *g = brasa_graph_new(NULL);
+    brasa_tensor in[] = {brasa_input_vector(g, "x", 10), brasa_labels(g, "label", 11)};
+    brasa_apply_n(g, in, 2, "softmax_cross_entropy");
+    CHECK_STATUS(brasa_graph_status(g), BRASA_BAD_SHAPE);
+    brasa_graph_free(g);
+}
+
+TEST(names_of_the_library_are_refused)
+{
+    static const char *const names[] = {"steps", "fc1.weight.grad", "fc1.weight/momentum"};
+    for (int i = 0; i < 3; i++) {
+        CASE("%s", names[i]);
+        brasa_graph *g = brasa_graph_new(NULL);
+        brasa_input_vector(g, names[i], 4);
+        CHECK_STATUS(brasa_graph_status(g), BRASA_BAD_ARGUMENT);
+        brasa_graph_free(g);
+        g = brasa_graph_new(NULL);
+        brasa_output(brasa_relu(brasa_input_vector(g, "x", 4)), names[i]);
+        CHECK_STATUS(brasa_graph_status(g), BRASA_BAD_ARGUMENT);
+        brasa_graph_free(g);
+    }
+}
+
+TEST(inference_gives_probabilities)
+{
+    brasa_graph *g = brasa_graph_new(NULL);
+    brasa_classify(brasa_input_vector(g, "x", 4), 3);
+    brasa_session *s = NULL;
+    REQUIRE(brasa_session_new(g, &(brasa_session_options){.inference = true}, &s) == BRASA_OK);
+    const float x[4] = {1, 2, 3, 4};
+    float probs[3];
+    CHECK_STATUS(brasa_feed(s, "x", x, sizeof x), BRASA_OK);
+    CHECK_STATUS(brasa_evaluate(s), BRASA_OK);
+    CHECK_STATUS(brasa_fetch(s, "probs", probs, sizeof probs), BRASA_OK);
+    CHECK_CLOSE(probs[0] + probs[1] + probs[2], 1, 1e-6);
+    float loss;
+    CHECK_STATUS(brasa_fetch(s, "loss", &loss, sizeof loss), BRASA_NOT_FOUND);
+    brasa_session_free(s);
+    brasa_graph_free(g);
+}
+
+TEST(steps_feed_one_input_alone)
+{
+    brasa_graph *g = brasa_graph_new(NULL);
+    brasa_tensor two[] = {brasa_input_vector(g, "a", 4), brasa_input_vector(g, "b", 4)};
+    brasa_classify(brasa_apply_n(g, two, 2, "add"), 3);
+    brasa_session *s = NULL;
+    REQUIRE(brasa_session_new(g, NULL, &s) == BRASA_OK);
+    const float x[4] = {0};
+    const int32_t label = 1;
+    CHECK_STATUS(brasa_train_step(s, x, &label, NULL), BRASA_WRONG_STATE);
+    brasa_session_free(s);
+    brasa_graph_free(g);
+    g = brasa_graph_new(NULL);
+    brasa_classify(brasa_input_vector(g, "a", 4), 3);
+    REQUIRE(brasa_session_new(g, NULL, &s) == BRASA_OK);
+    CHECK_STATUS(brasa_train_step(s, x, NULL, NULL), BRASA_BAD_ARGUMENT);
+    CHECK_STATUS(brasa_train_step(s, NULL, &label, NULL), BRASA_BAD_ARGUMENT);
+    brasa_session_free(s);
+    brasa_graph_free(g);
+}
+
+/* In evaluation dropout is nothing: what goes in and what comes out are one value with two names. */
+TEST(outputs_around_dropout_are_both_there)
+{
+    brasa_graph *g = brasa_graph_new(NULL);
+    brasa_tensor x = brasa_dense(brasa_input_vector(g, "x", 4), 3);
+    brasa_output(x, "before");
+    x = brasa_dropout(x, 0.5f);
+    brasa_output(x, "after");
+    brasa_classify(x, 2);
+    brasa_session *s = NULL;
+    REQUIRE(brasa_session_new(g, NULL, &s) == BRASA_OK);
+    const float in[4] = {1, -2, 3, 4};
+    const int32_t label = 1;
+    float before[3], after[3];
+    CHECK_STATUS(brasa_eval_step(s, in, &label, 1, NULL, NULL), BRASA_OK);
+    CHECK_STATUS(brasa_fetch(s, "before", before, sizeof before), BRASA_OK);
+    CHECK_STATUS(brasa_fetch(s, "after", after, sizeof after), BRASA_OK);
+    CHECK(memcmp(before, after, sizeof before) == 0 && before[0] != 0);
+    brasa_session_free(s);
+    brasa_graph_free(g);
+}
+
+TEST(graphs_keep_their_own_errors)
+{
+    brasa_context *ctx;
+    REQUIRE(brasa_context_new(NULL, &ctx) == BRASA_OK);
+    brasa_graph *a = brasa_graph_new(ctx), *b = brasa_graph_new(ctx);
+    brasa_conv2d(brasa_input(a, "x", 1, 2, 2), 4, 5, BRASA_VALID);
+    brasa_dense(brasa_input(b, "x", 1, 2, 2), 4);
+    CHECK_HAS(brasa_graph_error(a), "conv2d");
+    CHECK_HAS(brasa_graph_error(b), "dense");
+    brasa_session *s;
+    CHECK_STATUS(brasa_session_new(a, NULL, &s), BRASA_BAD_SHAPE);
+    CHECK_HAS(brasa_context_error(ctx), "conv2d");
+    brasa_graph_free(a);
+    brasa_graph_free(b);
+    brasa_context_free(ctx);
+}
+
+TEST(plans_without_memory)
+{
+    brasa_graph *g = brasa_graph_new(NULL);
+    CHECK_STATUS(brasa_model_build(g, "mnist_cnn", 0), BRASA_OK);
+    brasa_session *s = NULL;
+    brasa_memory m, same;
+    REQUIRE(brasa_session_new(g, &(brasa_session_options){.batch = 1 << 20, .plan_only = true}, &s) == BRASA_OK);
+    CHECK_STATUS(brasa_session_memory(s, &m), BRASA_OK);
+    CHECK(m.transient > UINT64_C(100) << 30 && m.lower_bound <= m.transient);
+    float w[10];
+    CHECK_STATUS(brasa_param_get(s, "fc2.bias", w, 10), BRASA_WRONG_STATE);
+    CHECK_STATUS(brasa_train_step(s, w, (int32_t[1]){0}, NULL), BRASA_WRONG_STATE);
+    brasa_session_free(s);
+    REQUIRE(brasa_session_new(g, &(brasa_session_options){.batch = 4, .plan_only = true}, &s) == BRASA_OK);
+    CHECK_STATUS(brasa_session_memory(s, &m), BRASA_OK);
+    brasa_session_free(s);
+    REQUIRE(brasa_session_new(g, &(brasa_session_options){.batch = 4}, &s) == BRASA_OK);
+    CHECK_STATUS(brasa_session_memory(s, &same), BRASA_OK);
+    CHECK(memcmp(&m, &same, sizeof m) == 0);
+    brasa_session_free(s);
+    brasa_graph_free(g);
+}
+
+TEST(too_many_threads_are_refused)
+{
+    brasa_context *ctx = NULL;
+    CHECK_STATUS(brasa_context_new(&(brasa_context_options){.threads = 200000}, &ctx), BRASA_BAD_ARGUMENT);
+    CHECK(!ctx);
+}
+
+TEST(sizes_beyond_any_machine)
+{
+    brasa_graph *g = brasa_graph_new(NULL);
+    brasa_apply(brasa_input(g, "x", 16, 32768, 32768), "conv 268435456 32768x32768");
+    CHECK_STATUS(brasa_graph_status(g), BRASA_BAD_SHAPE);
     brasa_graph_free(g);
 }

@@ -24,7 +24,7 @@ brasa_status brasa_context_new(const brasa_context_options *options, brasa_conte
     const brasa_context_options defaults = {0};
     const brasa_context_options *o = options ? options : &defaults;
     *out = NULL;
-    if (o->threads < 0 || (o->alloc == NULL) != (o->release == NULL))
+    if (o->threads < 0 || o->threads > MOST_THREADS || (o->alloc == NULL) != (o->release == NULL))
         return BRASA_BAD_ARGUMENT;
 
     void *(*alloc)(void *, size_t) = o->alloc ? o->alloc : default_alloc;
@@ -111,6 +111,8 @@ brasa_status fail(brasa_context *ctx, brasa_status status, const char *format, .
 
 brasa_status fail_memory(brasa_context *ctx, size_t bytes)
 {
+    if (bytes == 0) /* one of several pieces */
+        return fail(ctx, BRASA_OUT_OF_MEMORY, "out of memory");
     return fail(ctx, BRASA_OUT_OF_MEMORY, "out of memory: %zu bytes were asked for", bytes);
 }
 

@@ -7,7 +7,7 @@
 
 #include "brasa.h"
 
-enum { ERROR_TEXT_SIZE = 1024 };
+enum { ERROR_TEXT_SIZE = 1024, MOST_THREADS = 1024 };
 
 struct brasa_context {
     void *(*alloc)(void *user, size_t bytes);

@@ -47,7 +47,7 @@ brasa_status brasa_graph_status(const brasa_graph *g)
 
 const char *brasa_graph_error(const brasa_graph *g)
 {
-    return g->ctx->error;
+    return g->status != BRASA_OK ? g->error : g->ctx->error;
 }
 
 brasa_status brasa_graph_set_dialect(brasa_graph *g, const char *name)
@@ -79,8 +79,24 @@ void brasa_graph_scope(brasa_graph *g, const char *prefix)
 
 /* --- inputs, outputs, the loss ---------------------------------------------------------------------------------- */
 
+/* Names that the library gives: the step counter, gradients, the optimizer's memory. */
+static bool refuse_reserved(graph *g, const char *name)
+{
+    const size_t length = strlen(name);
+    if (strcmp(name, STEPS_NAME) != 0 && !strchr(name, '/') &&
+        (length < 5 || strcmp(name + length - 5, ".grad") != 0))
+        return false;
+    graph_stick(g,
+                fail(g->ctx, BRASA_BAD_ARGUMENT,
+                     "a value cannot be called '%s': '" STEPS_NAME "', '*.grad' and names with '/' are the library's",
+                     name));
+    return true;
+}
+
 static brasa_tensor make_input(graph *g, const char *name, dtype type, const shape *s)
 {
+    if (refuse_reserved(g, name))
+        return (brasa_tensor){g, -1};
     int v = graph_value(g, VALUE_INPUT, type, s, name);
     if (v >= 0)
         g->values[v].batched = true;
@@ -130,10 +146,10 @@ void brasa_output(brasa_tensor x, const char *name)
     if (!g)
         return;
     value *v = &g->values[x.id];
-    if (!name[0]) {
+    if (!name[0])
         graph_stick(g, fail(g->ctx, BRASA_BAD_ARGUMENT, "an output needs a name to be read under"));
+    if (!name[0] || refuse_reserved(g, name))
         return;
-    }
     if (v->name || graph_find(g, name) >= 0) {
         graph_stick(g, fail(g->ctx, BRASA_BAD_ARGUMENT, "cannot name an output '%s': %s '%s'", name,
                             v->name ? "the value is already called" : "there is another value called",
@@ -156,6 +172,10 @@ void brasa_set_loss(brasa_tensor x)
                             shape_print(&g->values[x.id].shape).text));
         return;
     }
+    if (g->loss >= 0) {
+        graph_stick(g, fail(g->ctx, BRASA_WRONG_STATE, "the graph has a loss: add several up with weighted_sum"));
+        return;
+    }
     g->loss = x.id;
     if (!g->values[x.id].name)
         brasa_output(x, "loss");
@@ -165,7 +185,7 @@ int32_t brasa_tensor_shape(brasa_tensor x, int64_t out[6])
 {
     graph *g = usable(x);
     if (!g)
-        return 0;
+        return -1;
     const shape *s = &g->values[x.id].shape;
     memcpy(out, s->dim, (size_t)s->rank * sizeof s->dim[0]);
     return s->rank;

@@ -16,7 +16,7 @@ void graph_init(graph *g, brasa_context *ctx)
     g->dialect = dialect_at(0);
     g->real = F32;
     g->scope = "";
-    g->loss = -1;
+    g->loss = g->counter = -1;
 }
 
 void graph_clear(graph *g)
@@ -26,8 +26,16 @@ void graph_clear(graph *g)
 
 void graph_stick(graph *g, brasa_status status)
 {
-    if (g->status == BRASA_OK)
-        g->status = status;
+    if (g->status != BRASA_OK || status == BRASA_OK)
+        return;
+    g->status = status;
+    memcpy(g->error, g->ctx->error, sizeof g->error);
+}
+
+void graph_where(graph *g, const char *path, int line)
+{
+    fail_prefix(g->ctx, "%s:%d", path, line);
+    memcpy(g->error, g->ctx->error, sizeof g->error);
 }
 
 static int stick_memory(graph *g)
@@ -48,9 +56,10 @@ int graph_value(graph *g, value_kind kind, dtype type, const shape *s, const cha
 {
     if (g->status != BRASA_OK)
         return -1;
-    if (shape_count(s) < 0) {
-        graph_stick(g, fail(g->ctx, BRASA_BAD_SHAPE, "'%s': no tensor can have the shape %s", name ? name : "",
-                            shape_print(s).text));
+    const int64_t count = shape_count(s);
+    if (count < 0 || count > MOST_ELEMENTS) {
+        graph_stick(g, fail(g->ctx, BRASA_BAD_SHAPE, "%s%s%s%s: no machine has room for a tensor of this shape",
+                            name ? "'" : "", name ? name : "", name ? "': " : "", shape_print(s).text));
         return -1;
     }
     if (name && graph_find(g, name) >= 0) {
@@ -138,13 +147,10 @@ int emit(graph *g, const op_def *op, const char *name, const void *attr, int nin
     if (!inputs_made(g, nin, in))
         return -1;
     shape *shapes = pool_get(&g->pool, (size_t)nin + 1, sizeof *shapes);
-    dtype *types = pool_get(&g->pool, (size_t)nin + 1, sizeof *types);
-    if (!shapes || !types)
+    if (!shapes)
         return stick_memory(g);
-    for (int i = 0; i < nin; i++) {
+    for (int i = 0; i < nin; i++)
         shapes[i] = g->values[in[i]].shape;
-        types[i] = g->values[in[i]].type;
-    }
 
     int n = add_node(g, op, name, attr, nin, in, MAX_OUT);
     if (n < 0)
@@ -155,12 +161,11 @@ int emit(graph *g, const op_def *op, const char *name, const void *attr, int nin
                     .attr = g->nodes[n].attr,
                     .nin = nin,
                     .in = shapes,
-                    .in_type = types,
                     .nout = 1,
                     .type = {g->real, g->real, g->real, g->real}};
     brasa_status status = op->infer(&a);
     for (int k = 0; status == BRASA_OK && k < a.nout; k++)
-        if (shape_count(&a.out[k]) < 0)
+        if (shape_count(&a.out[k]) < 0 || shape_count(&a.out[k]) > MOST_ELEMENTS)
             status = infer_fail(&a, "the output would have the shape %s", shape_print(&a.out[k]).text);
     if (status != BRASA_OK) {
         g->nnodes--;
@@ -264,6 +269,23 @@ static int add_params(graph *g, const op_def *op, const char *name, const void *
     return nin;
 }
 
+/* Labels go where labels are wanted, and nowhere else; and there are no more classes than the layer tells apart. */
+static brasa_status check_types(graph *g, const op_def *op, int nin, const int *in)
+{
+    for (int i = 0; i < nin; i++) {
+        const value *v = &g->values[in[i]];
+        const bool wanted = i < 32 && op->labels & 1u << i, classes = v->type == I32;
+        if (classes != wanted)
+            return fail(g->ctx, BRASA_BAD_ARGUMENT, "%s: input %d must be %s, not %s", op->name, i + 1,
+                        wanted ? "labels" : "real numbers", wanted ? "real numbers" : "labels");
+        const shape *rows = &g->values[in[0]].shape;
+        if (wanted && rows->rank == 2 && v->classes > rows->dim[1])
+            return fail(g->ctx, BRASA_BAD_SHAPE, "%s: the labels '%s' are of %d classes, but input 1 is %s", op->name,
+                        v->name, v->classes, shape_print(rows).text);
+    }
+    return BRASA_OK;
+}
+
 int graph_apply(graph *g, const op_def *op, const char *name, const void *attr, int nin, const int *in)
 {
     if (!inputs_made(g, nin, in))
@@ -271,6 +293,11 @@ int graph_apply(graph *g, const op_def *op, const char *name, const void *attr, 
     if (nin < op->min_in || (op->max_in && nin > op->max_in)) {
         graph_stick(g, fail(g->ctx, BRASA_BAD_ARGUMENT, "%s: takes %d%s input%s, got %d", op->name, op->min_in,
                             op->max_in == op->min_in ? "" : " or more", op->min_in == 1 ? "" : "s", nin));
+        return -1;
+    }
+    brasa_status status = check_types(g, op, nin, in);
+    if (status != BRASA_OK) {
+        graph_stick(g, status);
         return -1;
     }
     g->layers++;
@@ -287,8 +314,9 @@ int graph_apply(graph *g, const op_def *op, const char *name, const void *attr, 
 
 int graph_counter(graph *g)
 {
-    int v = graph_find(g, "steps");
-    return v >= 0 ? v : graph_value(g, VALUE_COUNTER, I64, &(shape){0}, "steps");
+    if (g->counter < 0)
+        g->counter = graph_value(g, VALUE_COUNTER, I64, &(shape){0}, STEPS_NAME);
+    return g->counter;
 }
 
 brasa_status graph_arrange(graph *g, const int *order, int count)

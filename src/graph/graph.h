@@ -73,14 +73,21 @@ typedef struct node {
     const kernel *kernel;
 } node;
 
+/* A tensor has at most 2^40 elements: the sizes of a million of them add up in 63 bits. */
+#define MOST_ELEMENTS (INT64_C(1) << 40)
+/* The name of the counter, which no user's value may have. */
+#define STEPS_NAME "steps"
+
 struct brasa_graph {
     brasa_context *ctx;
     bool owns_ctx;
     pool pool;
     brasa_status status; /* the first error; what comes after it does nothing */
+    char error[ERROR_TEXT_SIZE];
     const dialect *dialect;
     dtype real; /* of everything that is not an index: F32 or F64 */
     bool training;
+    bool inference; /* evaluation without labels */
     uint64_t seed;
     const char *scope;
     value *values;
@@ -89,6 +96,7 @@ struct brasa_graph {
     int layers;  /* counted, for names */
     int streams; /* random streams given out in a program: the n-th dropout layer has stream n, from 0 */
     int loss;    /* value, or -1 */
+    int counter; /* value, or -1: see graph_counter */
 };
 
 void graph_init(graph *g, brasa_context *ctx);
@@ -96,6 +104,8 @@ void graph_clear(graph *g);
 
 /* Records the first error; `status` is what fail() returned. */
 void graph_stick(graph *g, brasa_status status);
+/* Says in which file and line that error is. */
+void graph_where(graph *g, const char *path, int line);
 
 /* New values; -1 on error, which sticks. name is copied. */
 int graph_value(graph *g, value_kind kind, dtype type, const shape *s, const char *name);

@@ -22,20 +22,28 @@ static int copy_value(graph *to, const value *v, int64_t batch)
     return id;
 }
 
-static void copy_node(lower_args *a)
+void lower_copy(lower_args *a)
 {
     int n = emit(a->g, a->n->op, a->n->name, a->n->attr, a->n->nin, a->in);
     for (int k = 0; n >= 0 && k < a->n->nout; k++)
         a->out[k] = a->g->nodes[n].out[k];
 }
 
-/* A value may be an output under one name only; what lowering merged (dropout in evaluation) keeps the first. */
-static void copy_output(graph *to, const value *from, int id)
+/* A value has one name. Where lowering made one value of two that are outputs (dropout in evaluation), or of an
+ * output and an input, the second is a view of the first. */
+static int copy_output(graph *to, const value *from, int id)
 {
-    if (from->output && id >= 0 && !to->values[id].name) {
-        to->values[id].name = from->name;
-        to->values[id].output = true;
+    if (!from->output || id < 0)
+        return id;
+    if (to->values[id].name) {
+        int n = emit_like(to, &view_op, from->name, NULL, 1, &id, 1, &id);
+        if (n < 0)
+            return -1;
+        id = to->nodes[n].out[0];
     }
+    to->values[id].name = from->name;
+    to->values[id].output = true;
+    return id;
 }
 
 brasa_status pass_lower(graph *to, const graph *from, int64_t batch, bool training)
@@ -60,11 +68,9 @@ brasa_status pass_lower(graph *to, const graph *from, int64_t batch, bool traini
         if (n->op->lower)
             n->op->lower(&a);
         else
-            copy_node(&a);
+            lower_copy(&a);
         for (int k = 0; k < n->nout; k++) {
-            map[n->out[k]] = out[k];
-            if (to->status == BRASA_OK)
-                copy_output(to, &from->values[n->out[k]], out[k]);
+            map[n->out[k]] = to->status == BRASA_OK ? copy_output(to, &from->values[n->out[k]], out[k]) : -1;
         }
     }
     to->loss = from->loss >= 0 ? map[from->loss] : -1;

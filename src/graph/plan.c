@@ -232,11 +232,7 @@ brasa_status pass_plan(graph *g, bool in_place, memory_plan *out)
         return fail_memory(g->ctx, (values + nodes) * sizeof *l.blocks);
 
     for (int v = 0; v < g->nvalues; v++) {
-        int64_t count = shape_count(&g->values[v].shape);
-        if (count > INT64_C(1) << 47) /* a petabyte; sums of thousands of smaller ones stay below 2^63 */
-            return fail(g->ctx, BRASA_BAD_SHAPE, "a tensor of shape %s is too large for any machine",
-                        shape_print(&g->values[v].shape).text);
-        count = layout_count(&g->values[v].layout, &g->values[v].shape); /* blocks pad by a small factor at most */
+        int64_t count = layout_count(&g->values[v].layout, &g->values[v].shape);
         g->values[v].bytes = count * (int64_t)dtype_size(g->values[v].type);
     }
     find_last_readers(g, l.last);

@@ -216,7 +216,7 @@ static brasa_status read_text(reader *r, const char *path, char *text, size_t si
         else
             status = read_line(r, line);
         if (status != BRASA_OK) {
-            fail_prefix(r->g->ctx, "%s:%d", path, number);
+            graph_where(r->g, path, number);
             return status;
         }
         line = next;

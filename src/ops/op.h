@@ -21,7 +21,6 @@ typedef struct infer_args {
     void *attr; /* infer may complete it: 'same' padding becomes numbers */
     int nin;
     const shape *in;
-    const dtype *in_type;
     int nout; /* 1 unless infer sets it */
     shape out[MAX_OUT];
     dtype type[MAX_OUT];
@@ -59,9 +58,11 @@ int grad_emit(grad_args *a, const op_def *op, int nin, const int *in, int nout, 
 typedef struct lower_args {
     graph *g;
     const node *n;
-    const int *in;
-    int *out;
+    const int *in; /* -1: there is no such value in this program */
+    int *out;      /* -1 where nothing takes its place: what reads it is left out too */
 } lower_args;
+/* Copies the node as it is: what happens where an op has no lower hook. */
+void lower_copy(lower_args *a);
 
 typedef struct op_cost {
     double flops;
@@ -90,6 +91,7 @@ struct op_def {
     const char *alias;  /* a second word for model files, or NULL */
     const char *help;   /* one line; NULL: not a layer, only passes emit it */
     int min_in, max_in; /* inputs, not counting parameters; max_in 0: any number */
+    unsigned labels;    /* bit i: input i is labels; all others are real numbers */
     size_t attr_size;
     const field *fields;                                /* NULL: none */
     void (*set_defaults)(void *attr, const dialect *d); /* where they depend on the dialect; may be NULL */
@@ -155,7 +157,8 @@ const kernel *kernel_next(const op_def *op, dtype real, const kernel *after);
 
 /* Ops that passes and other ops emit by name. */
 extern const op_def accuracy_op, add_op, clip_scale_op, constant_op, count_step_op, dense_op, moving_average_op,
-    relu6_op, relu_op, reorder_op, reshape_op, schedule_op, softmax_cross_entropy_op, softmax_grad_op, view_op;
+    relu6_op, relu_op, reorder_op, reshape_op, schedule_op, softmax_cross_entropy_op, softmax_op, softmax_grad_op,
+    view_op;
 
 /* --- what several ops share (common.c)
  * ---------------------------------------------------------------------------------- */

@@ -50,8 +50,11 @@ brasa_status optimizer_read(brasa_session *s, const char *optimizer, const char 
         return fail_memory(s->ctx, op->attr_size);
     fields_set_defaults(op->fields, attr);
     op->set_defaults(attr, s->source->dialect);
+    const bool has_default = attr->rate > 0;
     if ((status = fields_parse(s->ctx, op->name, op->fields, attr, settings)) != BRASA_OK)
         return status;
+    if (attr->rate <= 0 && has_default)
+        return fail(s->ctx, BRASA_BAD_ARGUMENT, "%s: lr: expected a number above 0", op->name);
     if (attr->rate <= 0)
         return fail(s->ctx, BRASA_BAD_ARGUMENT,
                     "%s: the dialect '%s' has no default learning rate: give one, as in '%s lr=0.01'", op->name,

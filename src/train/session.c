@@ -62,7 +62,7 @@ static brasa_status bind_states(brasa_session *s, graph *g)
         if (x->kind == VALUE_TEMP || x->kind == VALUE_INPUT)
             continue;
         x->state = find_state(s, x->name);
-        if (x->state < 0 && s->arena)
+        if (x->state < 0 && s->state_offset)
             return fail(s->ctx, BRASA_INTERNAL, "the state '%s' appeared after the plan was made", x->name);
         if (x->state < 0) {
             brasa_status status = add_state(s, x, x->type);
@@ -70,7 +70,7 @@ static brasa_status bind_states(brasa_session *s, graph *g)
                 return status;
             x->state = s->nstates - 1;
         }
-        if (s->arena) { /* what the first program chose holds for all */
+        if (s->state_offset) { /* what the first program chose holds for all */
             x->layout = s->states[x->state].layout;
             x->settled = true;
         }
@@ -81,7 +81,7 @@ static brasa_status bind_states(brasa_session *s, graph *g)
 /* The layouts that the first program chose for the state. */
 static void keep_layouts(brasa_session *s, const graph *g)
 {
-    for (int v = 0; v < g->nvalues && !s->arena; v++) {
+    for (int v = 0; v < g->nvalues && !s->state_offset; v++) {
         if (g->values[v].state < 0)
             continue;
         state *st = &s->states[g->values[v].state];
@@ -130,14 +130,16 @@ static int64_t align_up(int64_t bytes)
 
 static void link_all(brasa_session *s)
 {
-    for (program *p = s->programs; p; p = p->next)
+    for (program *p = s->arena ? s->programs : NULL; p; p = p->next)
         program_link(p, s->arena, s->state_offset, s->arena + s->persistent);
 }
 
 /* Makes the allocation large enough for `transient` bytes of a program; state moves along. */
 static brasa_status reserve(brasa_session *s, int64_t transient)
 {
-    if (s->arena && transient <= s->transient)
+    if (s->options.plan_only && transient > s->transient)
+        s->transient = transient;
+    if (s->options.plan_only || (s->arena && transient <= s->transient))
         return BRASA_OK;
     int64_t total = s->persistent + transient;
     if (total < 0 || (uint64_t)total > SIZE_MAX - PLAN_ALIGN)
@@ -175,41 +177,23 @@ static brasa_status lay_out_state(brasa_session *s)
 /* --- compiling -----------------------------------------------------------------------------------------------------
  */
 
-/* Inference has no labels: what depends on them is no output, so that prune drops it. */
-static brasa_status drop_labelled(graph *g)
-{
-    bool *labelled = pool_get(&g->pool, (size_t)g->nvalues + 1, sizeof *labelled);
-    if (!labelled)
-        return fail_memory(g->ctx, (size_t)g->nvalues * sizeof *labelled);
-    for (int v = 0; v < g->nvalues; v++)
-        labelled[v] = g->values[v].classes > 0;
-    for (int i = 0; i < g->nnodes; i++) {
-        bool any = false;
-        for (int k = 0; k < g->nodes[i].nin; k++)
-            any = any || labelled[g->nodes[i].in[k]];
-        for (int k = 0; any && k < g->nodes[i].nout; k++) {
-            labelled[g->nodes[i].out[k]] = true;
-            g->values[g->nodes[i].out[k]].output = false;
-        }
-    }
-    return BRASA_OK;
-}
-
 /* The passes, one after the other. */
 static brasa_status compile(brasa_session *s, program *p)
 {
     graph *g = &p->graph;
     g->real = s->options.float64 ? F64 : F32;
     g->seed = s->options.seed;
+    g->inference = s->options.inference;
     brasa_status status = pass_lower(g, s->source, p->batch, p->training);
-    if (status == BRASA_OK && s->options.inference)
-        status = drop_labelled(g);
     if (status == BRASA_OK && p->training)
         status = optimizer_emit(s, g);
     if (status == BRASA_OK && !s->options.no_fusion)
         status = pass_fuse(g);
     if (status == BRASA_OK)
         status = pass_prune(g);
+    if (status == BRASA_OK && !g->nnodes)
+        status = fail(s->ctx, BRASA_WRONG_STATE,
+                      "there is nothing to compute: name what you want to read with brasa_output");
     if (status == BRASA_OK)
         status = bind_states(s, g);
     if (status == BRASA_OK)
@@ -289,8 +273,10 @@ static brasa_status start(brasa_session *s, const brasa_session_options *o)
 {
     const graph *g = s->source;
     brasa_status status = g->status;
-    if (status != BRASA_OK)
-        return status; /* the builder's error: its text still stands */
+    if (status != BRASA_OK) { /* the builder's error, with its own text */
+        memcpy(s->ctx->error, g->error, sizeof s->ctx->error);
+        return status;
+    }
     if (!isfinite(o->clip_norm) || o->clip_norm < 0)
         return fail(s->ctx, BRASA_BAD_ARGUMENT, "clip_norm: expected a number of at least 0, got %g", o->clip_norm);
     if (o->kernels && !(s->kernels = pool_text(&s->pool, "%s", o->kernels)))
@@ -306,7 +292,7 @@ static brasa_status start(brasa_session *s, const brasa_session_options *o)
             if (g->values[v].kind == (pass ? VALUE_BUFFER : VALUE_PARAM))
                 status = add_state(s, &g->values[v], real);
     if (status == BRASA_OK)
-        status = add_state(s, &(value){.name = "steps", .kind = VALUE_COUNTER}, I64);
+        status = add_state(s, &(value){.name = STEPS_NAME, .kind = VALUE_COUNTER}, I64);
     if (status == BRASA_OK)
         status = new_program(s, !o->inference, s->options.batch, &s->programs);
     if (status == BRASA_OK)
@@ -316,11 +302,13 @@ static brasa_status start(brasa_session *s, const brasa_session_options *o)
     if (status != BRASA_OK)
         return status;
 
+    s->current = s->programs;
+    if (s->options.plan_only)
+        return BRASA_OK;
     uint32_t stream = 0;
     for (int i = 0; i < s->nstates; i++)
         if (s->states[i].kind == VALUE_PARAM || s->states[i].kind == VALUE_BUFFER)
             set_initial(s, &s->states[i], stream++);
-    s->current = s->programs;
     link_all(s);
     return BRASA_OK;
 }
@@ -377,6 +365,13 @@ brasa_status brasa_use(brasa_session *s, bool training, int64_t batch)
     return status;
 }
 
+static brasa_status check_memory(const brasa_session *s)
+{
+    if (s->arena)
+        return BRASA_OK;
+    return fail(s->ctx, BRASA_WRONG_STATE, "this session is a plan only: it has no memory to run in");
+}
+
 /* What the caller sees of a value: its elements, without the padding of a layout. */
 static int64_t plain_bytes(const value *v)
 {
@@ -408,7 +403,9 @@ brasa_status brasa_feed(brasa_session *s, const char *input, const void *data, s
     if (id < 0 || p->graph.values[id].kind != VALUE_INPUT)
         return fail(s->ctx, BRASA_NOT_FOUND, "the network has no input '%s'", input);
     const value *v = &p->graph.values[id];
-    brasa_status status = check_bytes(s, v, bytes);
+    brasa_status status = check_memory(s);
+    if (status == BRASA_OK)
+        status = check_bytes(s, v, bytes);
     if (status == BRASA_OK && v->classes)
         status = check_labels(s, v, data);
     if (status != BRASA_OK)
@@ -454,6 +451,8 @@ brasa_status brasa_fetch(brasa_session *s, const char *output, void *data, size_
 {
     const graph *g = &s->current->graph;
     int id = graph_find(g, output);
+    if (id < 0 && strcmp(output, "loss") == 0)
+        id = g->loss; /* which may have a name of its own */
     if (id < 0 || !g->values[id].output)
         return fail(s->ctx, BRASA_NOT_FOUND, "this program has no output '%s'", output);
     const value *v = &g->values[id];
@@ -474,15 +473,30 @@ brasa_status brasa_fetch(brasa_session *s, const char *output, void *data, size_
     return BRASA_OK;
 }
 
-/* Feeds a classifier: the input that has classes takes the labels. */
+/* Feeds a network with one input of pictures and at most one of labels. */
 static brasa_status feed_both(brasa_session *s, const float *images, const int32_t *labels)
 {
-    const graph *g = &s->current->graph;
+    const program *p = s->current;
+    int input[2] = {-1, -1}, count[2] = {0, 0}; /* pictures, labels */
+    for (int v = 0; v < p->graph.nvalues; v++) {
+        if (!p->needed[v])
+            continue;
+        const int which = p->graph.values[v].classes > 0;
+        input[which] = v;
+        count[which]++;
+    }
+    if (count[0] != 1 || count[1] > 1)
+        return fail(s->ctx, BRASA_WRONG_STATE,
+                    "the network has %d inputs of numbers and %d of labels: feed each with brasa_feed", count[0],
+                    count[1]);
+    if (!images || (count[1] && !labels))
+        return fail(s->ctx, BRASA_BAD_ARGUMENT, "no %s were given", images ? "labels" : "images");
+    const void *data[2] = {images, labels};
     brasa_status status = BRASA_OK;
-    for (int v = 0; v < g->nvalues && status == BRASA_OK; v++) {
-        const value *x = &g->values[v];
-        if (s->current->needed[v])
-            status = brasa_feed(s, x->name, x->classes ? (const void *)labels : images, (size_t)plain_bytes(x));
+    for (int i = 0; i < 2 && status == BRASA_OK; i++) {
+        const value *v = count[i] ? &p->graph.values[input[i]] : NULL;
+        if (v)
+            status = brasa_feed(s, v->name, data[i], (size_t)plain_bytes(v));
     }
     return status;
 }
@@ -531,6 +545,9 @@ brasa_status brasa_eval_step(brasa_session *s, const float *images, const int32_
 
 static brasa_status find_real(brasa_session *s, const char *name, int64_t count, const state **out)
 {
+    brasa_status status = check_memory(s);
+    if (status != BRASA_OK)
+        return status;
     const state *st = session_state(s, name);
     if (!st || st->kind == VALUE_COUNTER)
         return fail(s->ctx, BRASA_NOT_FOUND, "there is no parameter '%s'", name);
@@ -567,14 +584,18 @@ brasa_status brasa_param_set(brasa_session *s, const char *name, const float *da
 
 int64_t brasa_session_steps(const brasa_session *s)
 {
-    return *(const int64_t *)session_state_data(s, session_state(s, "steps"));
+    return !s->arena ? 0 : *(const int64_t *)session_state_data(s, session_state(s, STEPS_NAME));
 }
 
 brasa_status brasa_session_memory(const brasa_session *s, brasa_memory *out)
 {
+    const program *largest = s->programs;
+    for (const program *p = s->programs; p; p = p->next)
+        if (p->plan.bytes > largest->plan.bytes)
+            largest = p;
     *out = (brasa_memory){.transient = (uint64_t)s->transient,
-                          .lower_bound = (uint64_t)s->current->plan.lower_bound,
-                          .total = (uint64_t)(s->persistent + s->transient)};
+                          .lower_bound = (uint64_t)largest->plan.lower_bound,
+                          .total = (uint64_t)(s->persistent + s->transient + PLAN_ALIGN)};
     for (int i = 0; i < s->nstates; i++) {
         uint64_t bytes = (uint64_t)align_up(s->states[i].bytes);
         if (s->states[i].kind == VALUE_PARAM)

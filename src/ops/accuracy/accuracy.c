@@ -66,12 +66,19 @@ static const field fields[] = {
     {0},
 };
 
+/* Without labels there is none. */
+static void lower(lower_args *a)
+{
+    if (!a->g->inference)
+        lower_copy(a);
+}
+
 static brasa_status infer(infer_args *a)
 {
     brasa_status status = infer_rank(a, 0, 2);
     if (status != BRASA_OK)
         return status;
-    if (a->in[1].rank != 1 || a->in[1].dim[0] != a->in[0].dim[0] || a->in_type[1] != I32)
+    if (a->in[1].rank != 1 || a->in[1].dim[0] != a->in[0].dim[0])
         return infer_fail(a, "input 2 must be labels, one for each row of input 1");
     a->out[0] = (shape){0};
     return BRASA_OK;
@@ -102,9 +109,11 @@ const op_def accuracy_op = {
     .help = "metric: share of rows whose label is among the largest logits",
     .min_in = 2,
     .max_in = 2,
+    .labels = 1u << 1,
     .attr_size = sizeof(accuracy_attr),
     .fields = fields,
     .infer = infer,
+    .lower = lower,
     .cases = cases,
 };
 

@@ -80,7 +80,7 @@ static const op_case cases[] = {
     {0},
 };
 
-static const op_def softmax_op = {
+const op_def softmax_op = {
     .name = "softmax",
     .help = "probabilities of the classes of each row",
     .min_in = 1,

@@ -153,12 +153,23 @@ static int params(const void *attr, const shape *in, int nin, const dialect *d, 
     return 1;
 }
 
+/* Without labels there is no loss, but probabilities there are. */
+static void lower(lower_args *a)
+{
+    if (!a->g->inference) {
+        lower_copy(a);
+        return;
+    }
+    int n = emit(a->g, &softmax_op, a->n->name, NULL, 1, a->in);
+    a->out[1] = n < 0 ? -1 : a->g->nodes[n].out[0];
+}
+
 static brasa_status infer(infer_args *a)
 {
     brasa_status status = infer_rank(a, 0, 2);
     if (status != BRASA_OK)
         return status;
-    if (a->in[1].rank != 1 || a->in[1].dim[0] != a->in[0].dim[0] || a->in_type[1] != I32)
+    if (a->in[1].rank != 1 || a->in[1].dim[0] != a->in[0].dim[0])
         return infer_fail(a, "input 2 must be labels, one for each row of input 1");
     a->nout = 2;
     a->out[0] = (shape){0};
@@ -217,10 +228,12 @@ const op_def softmax_cross_entropy_op = {
     .help = "loss of logits against class labels; second output: probabilities",
     .min_in = 2,
     .max_in = 2,
+    .labels = 1u << 1,
     .attr_size = sizeof(loss_attr),
     .fields = fields,
     .params = params,
     .infer = infer,
+    .lower = lower,
     .grad = grad,
     .cases = cases,
 };
