@@ -113,7 +113,7 @@ static int measure(bench *b, network *n, const kernel *only)
  * input 0 alone. */
 static brasa_status build_case(graph *g, const op_def *op, const op_case *c)
 {
-    if (op->grad || op->lower)
+    if (op->grad || (op->lower && !op->labels))
         return case_build(g, op, c);
     int in[CASE_MAX_IN], nin = case_inputs(g, c, in);
     if (nin <= 0)

@@ -126,9 +126,9 @@ static int refuse_verb(int argc, char **argv, bool wants_second)
         nearest_offer(&n, "--help");
         nearest_offer(&n, "--version");
     }
-    const char *hint = nearest_hint(&n).text;
+    const nearest_text hint = nearest_hint(&n);
     return complain(MISUSED, "unknown %s '%s'%s", argv[0][0] == '-' ? "option" : "verb", words,
-                    *hint ? hint : ", see `brasa --help`");
+                    hint.text[0] ? hint.text : ", see `brasa --help`");
 }
 
 static int run_verb(const verb *v, int argc, char **argv)
@@ -173,12 +173,14 @@ static int dispatch(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    /* A reader that goes away is a failed write like any other, not a silent death. */
+    /* A reader that goes away (`| head`) is a failed write like any other, only that nobody needs to be told. */
     signal(SIGPIPE, SIG_IGN);
     int code = dispatch(argc - 1, argv + 1);
     bool bad = ferror(stdout) != 0;
     errno = 0;
     if ((fclose(stdout) != 0 || bad) && code == DONE)
-        return complain(FAILED, "standard output: %s", errno ? strerror(errno) : "could not be written");
+        return errno == EPIPE
+                   ? FAILED
+                   : complain(FAILED, "standard output: %s", errno ? strerror(errno) : "could not be written");
     return code;
 }

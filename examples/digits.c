@@ -61,8 +61,10 @@ static void show(int step, float loss, double start)
         bar[i] = i < 20 * step / STEPS ? '=' : '.';
     bar[20] = '\0';
     double took = now() - start;
-    printf("%sstep %2d/%d  %s  loss %.3f  %.0f img/s  %.0f s %s", terminal ? "\r" : "", step, STEPS, bar, loss,
-           step * BATCH / took, last ? took : took / step * (STEPS - step), last ? "      " : "left  ");
+    printf("%sstep %2d/%d  %s  loss %.3f  %.0f img/s  %.0f s%s", terminal ? "\r" : "", step, STEPS, bar, loss,
+           step * BATCH / took, last ? took : took / step * (STEPS - step), last ? "" : " left");
+    if (terminal) /* over what a longer line left there */
+        printf("       ");
     if (!terminal || last)
         printf("\n");
     fflush(stdout);
@@ -94,7 +96,9 @@ static brasa_status run(brasa_graph *g, brasa_session **s, float *images, int32_
         status = brasa_session_memory(*s, &memory);
     if (status != BRASA_OK)
         return status;
-    printf("mnist_cnn  %lld parameters, made-up digits, batch %d\n", (long long)brasa_graph_param_total(g), BATCH);
+    long long params = brasa_graph_param_total(g); /* about a million */
+    printf("mnist_cnn  %lld,%03lld,%03lld parameters, made-up digits, batch %d\n", params / 1000000,
+           params / 1000 % 1000, params % 1000, BATCH);
     printf("plan       %.1f MB: weights %.1f, optimizer %.1f, activations and gradients %.1f\n",
            (double)memory.total / 1e6, (double)memory.weights / 1e6, (double)memory.optimizer / 1e6,
            (double)memory.transient / 1e6);

@@ -1,9 +1,9 @@
 #!/bin/bash
 # sum.sh - reads `ctest -V`, shows a line for each test program and what failing ones said, and ends with the sum of
-# their cases: `N passed, N failed[, N skipped]`. A program that dies, or fails after its own last line (a leak found at
+# their cases: `N passed, N failed`; what was skipped, and why, stands before it. A program that dies, or fails after its own last line (a leak found at
 # exit), counts as one failed case. Several runs may come one after the other.
 declare -A output counts
-passed=0 failed=0 skipped=0 programs=0
+passed=0 failed=0 skipped=0 programs=0 reasons=""
 shown=40 # lines of a failing program; ./run test keeps all of them in test.log
 
 finished() { # number, name, seconds, 1 if ctest calls it passed
@@ -27,14 +27,13 @@ while IFS= read -r line; do
         if [[ $text == "Test timeout computed"* ]]; then output[$number]="" text=""; fi # the end of ctest's own words
         [ -z "$text" ] || output[$number]+="    $text"$'\n'
         if [[ $text =~ ^[0-9]+\ passed,\ [0-9]+\ failed ]]; then counts[$number]=$text; fi
-        if [[ $text == "skipped "* ]]; then echo "$text"; fi
+        if [[ $text == "skipped "* ]]; then reasons+="    ${text#skipped }"$'\n'; fi
     elif [[ $line =~ ^\ *[0-9]+/[0-9]+\ Test\ +#([0-9]+):\ ([^ ]+)\ .*\ ([0-9.]+)\ sec ]]; then
         finished "${BASH_REMATCH[1]}" "${BASH_REMATCH[2]}" "${BASH_REMATCH[3]}" "$([[ $line == *" Passed "* ]]; echo $((!$?)))"
     fi
 done
 
 if [ $programs = 0 ]; then failed=1; fi
-total="$passed passed, $failed failed"
-[ $skipped = 0 ] || total="$total, $skipped skipped"
-echo "$total"
+[ $skipped = 0 ] || printf '%d skipped:\n%s' "$skipped" "$reasons"
+echo "$passed passed, $failed failed"
 exit $((failed > 0))

@@ -1,5 +1,6 @@
 #!/bin/bash
-# Installs into a folder, moves it, and builds a small program against it in every supported way.
+# Installs into a folder, moves it, and builds a small program against it in every supported way; then does what the
+# README says, to the letter.
 . "$(dirname "$0")/test.sh"
 : "${CC:=cc}"
 
@@ -22,6 +23,19 @@ with_cmake() {
 as_cxx() {
     echo '#include <brasa.h>' >"$work/header.cc"
     c++ -std=c++11 -Wall -Wextra -Wpedantic -Werror -fsyntax-only "-I$prefix/include" "$work/header.cc"
+}
+
+# The n-th block of this language in the README's section on the first program.
+readme_block() { # language n
+    awk -v start="\`\`\`$1" -v wanted="$2" '/^## / { section = /first C program/ }
+        /^```$/ { inside = 0 }
+        inside && count == wanted
+        section && $0 == start { inside = 1; count++ }' "$BRASA_SOURCE/README.md"
+}
+
+# As somebody would type it who has nothing set up; only the folder that is installed from is this build's.
+as_told() { # folder, file of commands
+    [ -s "$2" ] && (cd "$1" && env -u LD_LIBRARY_PATH -u PKG_CONFIG_PATH HOME="$work/home" bash -eu "$2")
 }
 
 # It has functions of the names that the library uses inside, which must not meet them.
@@ -75,6 +89,19 @@ fi
 check "find_package: builds" with_cmake
 check "find_package, shared: runs" "$work/project/build/small"
 check "find_package, static: runs" "$work/project/build/small_static"
+
+mkdir -p "$work/home/project"
+readme_block sh 1 | sed 's|^./run install|cmake --install "$BRASA_BUILD" --prefix|' >"$work/told.sh"
+readme_block sh 2 >"$work/told_cmake.sh"
+readme_block cmake 1 >"$work/home/project/CMakeLists.txt"
+cp "$BRASA_SOURCE/examples/first.c" "$work/home/project"
+export BRASA_BUILD
+if command -v pkg-config >/dev/null; then
+    check "the README's lines build and run the first program" as_told "$BRASA_SOURCE" "$work/told.sh"
+else
+    cmake --install "$BRASA_BUILD" --prefix "$work/home/brasa" >/dev/null
+fi
+check "the README's CMakeLists.txt does too" as_told "$work/home/project" "$work/told_cmake.sh"
 if command -v c++ >/dev/null; then
     check "the header is good C++ too" as_cxx
 else

@@ -3,8 +3,7 @@
 #include "task.h"
 #include "train/session.h"
 
-/* --- networks ----------------------------------------------------------------------------------------------------
- */
+/* --- networks --------------------------------------------------------------------------------------------------- */
 
 /* Networks as small as these gain little from a second thread, and lose much where the machine is busy. */
 static brasa_context *one_thread(void)
@@ -46,8 +45,7 @@ static brasa_session *session_of(brasa_graph *g, brasa_session_options o)
     return s;
 }
 
-/* --- training and evaluation agree
- * ---------------------------------------------------------------------------------- */
+/* --- training and evaluation agree ------------------------------------------------------------------------------ */
 
 /* Trains on samples 0, 1, ...; returns the accuracy in training mode over the last `counted` steps. */
 static double train_steps(brasa_session *s, task *t, int steps, int counted)
@@ -114,8 +112,7 @@ TEST(evaluation_agrees_with_training)
     brasa_context_free(ctx);
 }
 
-/* --- every optimizer
- * -------------------------------------------------------------------------------------------------- */
+/* --- every optimizer -------------------------------------------------------------------------------------------- */
 
 static const struct {
     const char *name, *settings; /* rates that suit the task, whatever the dialect's default is */
@@ -191,8 +188,7 @@ TEST(every_optimizer_has_a_row)
     }
 }
 
-/* --- what was learned can be carried over
- * ---------------------------------------------------------------------------------- */
+/* --- what was learned can be carried over ----------------------------------------------------------------------- */
 
 static void copy_params(brasa_graph *g, brasa_session *from, brasa_session *to)
 {
@@ -233,8 +229,7 @@ TEST(restored_parameters)
     task_free(&t);
 }
 
-/* --- the last, smaller batch
- * ------------------------------------------------------------------------------------------------- */
+/* --- the last, smaller batch ------------------------------------------------------------------------------------ */
 
 static brasa_status train_on(brasa_session *s, const task *t, int count, float *loss)
 {

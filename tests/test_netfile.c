@@ -7,8 +7,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* --- files
- * ---------------------------------------------------------------------------------------------------------- */
+/* --- files ------------------------------------------------------------------------------------------------------ */
 
 static const char *file_name(void)
 {
@@ -36,8 +35,7 @@ static brasa_graph *graph_of(const char *text)
     return g;
 }
 
-/* --- what explain says of a graph, as one text
- * ---------------------------------------------------------------------------- */
+/* --- what explain says of a graph, as one text ------------------------------------------------------------------ */
 
 typedef struct text {
     char *data;
@@ -78,8 +76,7 @@ static void check_same(brasa_graph *a, brasa_graph *b)
     free(y.data);
 }
 
-/* --- the same graph in both forms
- * ------------------------------------------------------------------------------------------ */
+/* --- the same graph in both forms ------------------------------------------------------------------------------- */
 
 TEST(mnist_cnn_in_both_forms)
 {
@@ -147,6 +144,53 @@ TEST(spaces)
     check_same(graph_of(other), branches());
 }
 
+TEST(assignment_without_blanks)
+{
+    check_same(graph_of("x=input 4\ny=dense 3\nadd $y $y\nclassify 3\n"),
+               graph_of("x = input 4\ny = dense 3\nadd $y $y\nclassify 3\n"));
+}
+
+TEST(byte_order_mark)
+{
+    check_same(graph_of("\xEF\xBB\xBFinput 4\nclassify 3\n"), graph_of("input 4\nclassify 3\n"));
+}
+
+TEST(named_inputs)
+{
+    brasa_graph *g = graph_of("a = input 4 name=left\nb = input name=right 4\nc = input 4 name=middle\n"
+                              "add $a $b $c\ny = dense 3\nt = labels 3 name=truth\ncross_entropy $y $t\nloss\n");
+    text t = explain(g);
+    CHECK_HAS(t.data, "\"left\"");
+    CHECK_HAS(t.data, "\"right\"");
+    CHECK_HAS(t.data, "\"middle\"");
+    CHECK_HAS(t.data, "\"truth\"");
+    free(t.data);
+}
+
+/* The number of classes that a caller asks for takes the place of the file's, wherever that stands. */
+TEST(other_classes)
+{
+    static const char *const files[] = {"input 4\nclassify 3 name=fc\n", "input 4\nclassify name=fc 3\n",
+                                        "input 4\nclassify features=3 name=fc\n", "input 4\nclassify bias=no 3\n"};
+    for (int i = 0; i < 4; i++) {
+        CASE("file %d", i);
+        brasa_graph *g = brasa_graph_new(NULL);
+        brasa_param_info p = {0};
+        write_file(files[i], strlen(files[i]));
+        CHECK_STATUS(brasa_model_build(g, file_name(), 7), BRASA_OK);
+        CHECK(brasa_graph_param_at(g, 0, &p));
+        CHECK_INT(p.shape[0], 7);
+        brasa_graph_free(g);
+    }
+    CASE("without classify");
+    brasa_graph *g = brasa_graph_new(NULL);
+    write_file("input 4\ndense 3\n", 16);
+    CHECK_STATUS(brasa_model_build(g, file_name(), 7), BRASA_BAD_ARGUMENT);
+    CHECK_HAS(brasa_graph_error(g), "no classify line");
+    brasa_graph_free(g);
+    unlink(file_name());
+}
+
 TEST(other_losses)
 {
     brasa_graph *g = graph_of("x = input 4\n"
@@ -162,8 +206,7 @@ TEST(other_losses)
     free(t.data);
 }
 
-/* --- errors
- * ---------------------------------------------------------------------------------------------------------------- */
+/* --- errors ----------------------------------------------------------------------------------------------------- */
 
 TEST(refused)
 {
@@ -197,7 +240,17 @@ TEST(refused)
         {"input 1 8 8\nrelu\ndialect caffe\n", BRASA_WRONG_STATE, {".net:3:", "before"}},
         {"input 1 8 8\nclassify 10\n", BRASA_BAD_SHAPE, {".net:2:", "dense", "flatten"}},
         {"input 4\nclassify ten\n", BRASA_BAD_ARGUMENT, {".net:2:", "ten"}},
-        {"input 4\nclassify 3\nclassify 3\n", BRASA_BAD_ARGUMENT, {".net:3:", "taken"}},
+        {"input 4\nclassify ten\n", BRASA_BAD_ARGUMENT, {".net:2: classify:", "ten"}},
+        {"input 4\nclassify 3\nclassify 3\n", BRASA_BAD_ARGUMENT, {".net:3:", "second classify"}},
+        {"x = input 4\nclassify $x $x 3\n", BRASA_BAD_ARGUMENT, {".net:2:", "takes 1 input, got 2"}},
+        {"input 4\nrelu\noutput a b\n", BRASA_BAD_ARGUMENT, {".net:3:", "one name", "'a b'"}},
+        {"x = input 4\nrelu\noutput $x $x a\n", BRASA_BAD_ARGUMENT, {".net:3:", "one $input"}},
+        {"input 4\nrelu\nloss 17\n", BRASA_BAD_ARGUMENT, {".net:3:", "no settings", "'17'"}},
+        {"dialect keras2 torch\n", BRASA_NOT_FOUND, {".net:1:", "'keras2 torch'"}},
+        {"input 4\ndense 3 name=\n", BRASA_BAD_ARGUMENT, {".net:2:", "no name"}},
+        {"input 4\ndense 3 name=a name=b\n", BRASA_BAD_ARGUMENT, {".net:2:", "two names"}},
+        {"x = input 4\ninput $x 4\n", BRASA_BAD_ARGUMENT, {".net:2:", "input"}},
+        {"input 4\ninput 4\ninput 4\n", BRASA_BAD_ARGUMENT, {".net:3:", "'input' is taken"}},
         {"", BRASA_BAD_FILE, {".net: no layer"}},
         {"\n\n  # nothing\n", BRASA_BAD_FILE, {".net: no layer"}},
         {"input 1 8 8\n", BRASA_BAD_FILE, {".net: no layer"}},

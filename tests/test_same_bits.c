@@ -102,8 +102,7 @@ TEST(seeds)
     }
 }
 
-/* --- every op, on cases made large enough that several threads share the work
- * --------------------------------------- */
+/* --- every op, on cases made large enough that several threads share the work ----------------------------------- */
 
 /* The case with its batch, the first axis of every input, so many times as large. */
 static op_case enlarged(const op_case *c, int factor, char in[256])

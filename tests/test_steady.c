@@ -116,8 +116,7 @@ static void reset(void)
         atomic_store(&counts[i], 0);
 }
 
-/* --- the net has no holes ----------------------------------------------------------------------------------------
- */
+/* --- the net has no holes --------------------------------------------------------------------------------------- */
 
 static void *nothing(void *user)
 {
@@ -184,8 +183,7 @@ TEST(counters_see_openmp)
     CHECK(counts[MALLOC] + counts[CALLOC] + counts[REALLOC] + counts[MEMALIGN] > 0);
 }
 
-/* --- steps ---------------------------------------------------------------------------------------------------------
- */
+/* --- steps ------------------------------------------------------------------------------------------------------ */
 
 /* The sum of the process's thread numbers: another one, or one less, changes it. */
 static long long thread_sum(void)

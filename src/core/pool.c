@@ -36,15 +36,11 @@ static bool pool_add_chunk(pool *p, size_t bytes)
 
 void *pool_get(pool *p, size_t count, size_t size)
 {
-    if (size && count > (SIZE_MAX / 4) / size) {
-        p->failed = true;
+    if (size && count > (SIZE_MAX / 4) / size)
         return NULL;
-    }
     size_t bytes = (count * size + ALIGN - 1) / ALIGN * ALIGN;
-    if ((!p->chunks || p->used + bytes > p->size) && !pool_add_chunk(p, bytes)) {
-        p->failed = true;
+    if ((!p->chunks || p->used + bytes > p->size) && !pool_add_chunk(p, bytes))
         return NULL;
-    }
     void *piece = p->chunks->data + p->used;
     p->used += bytes;
     return piece;

@@ -1,8 +1,7 @@
 /* pool.h - memory that is handed out piece by piece and given back all at once.
  *
  * Graphs and programs are made of many small things with one common end of life. Pieces come zeroed and
- * aligned to 16 bytes. After a failed call the pool stays usable; `failed` remembers, so that a caller may
- * build a whole structure and look once.
+ * aligned to 16 bytes. After a failed call, which returns NULL, the pool stays usable.
  */
 #ifndef CORE_POOL_H
 #define CORE_POOL_H
@@ -13,7 +12,6 @@ typedef struct pool {
     brasa_context *ctx;
     struct pool_chunk *chunks;
     size_t used, size; /* of the newest chunk */
-    bool failed;
 } pool;
 
 void *pool_get(pool *p, size_t count, size_t size);

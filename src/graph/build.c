@@ -243,8 +243,12 @@ static brasa_tensor apply_text(graph *g, const brasa_tensor *inputs, int count, 
     brasa_tensor none = {g, -1};
     layer_text t;
     brasa_status status = split_layer(g, text, &t);
-    if (status == BRASA_OK && count == 1 && strcmp(t.word, "classify") == 0)
-        return classify(inputs[0], t.name, t.settings);
+    if (status == BRASA_OK && strcmp(t.word, "classify") == 0) {
+        if (count == 1)
+            return classify(inputs[0], t.name, t.settings);
+        graph_stick(g, fail(g->ctx, BRASA_BAD_ARGUMENT, "classify: takes 1 input, got %d", count));
+        return none;
+    }
     const op_def *op = op_find(t.word);
     if (status == BRASA_OK && !op)
         status = refuse_word(g, t.word);

@@ -162,14 +162,10 @@ static const char *const clip_words[] = {"limit/(norm+1e-6)", "limit/norm", NULL
 static const char *const variance_words[] = {"n", "n-1", "n-1-e", NULL};
 static const char *const same_words[] = {"even,stride_1", "ceil(in/stride)", "mirror", NULL};
 
-#define ROW(type, member, help)                                                                                      \
-    {                                                                                                                \
-#member, type, offsetof(dialect, member), "", 0, 0, NULL, false, help                                        \
-    }
-#define WORDS(member, words, help)                                                                                   \
-    {                                                                                                                \
-#member, FIELD_WORD, offsetof(dialect, member), "", 0, 0, words, false, help                                 \
-    }
+/* clang-format off */
+#define ROW(type, member, help)    {#member, type, offsetof(dialect, member), "", 0, 0, NULL, false, help}
+#define WORDS(member, words, help) {#member, FIELD_WORD, offsetof(dialect, member), "", 0, 0, words, false, help}
+/* clang-format on */
 
 const field dialect_fields[] = {
     WORDS(sgd, sgd_words, "SGD with momentum m: does the velocity v hold the rate?"),

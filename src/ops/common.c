@@ -41,5 +41,6 @@ const op_case elementwise_cases[] = {
     {"7", ""},
     {"16x128x600x600", "", CASE_PLAN},                         /* 2.9 GB */
     {"1000000x1000000x1000x1000", "", CASE_FAILS | CASE_PLAN}, /* 4e18 bytes */
+    {"2x0x4x4", "", CASE_FAILS},
     {0},
 };

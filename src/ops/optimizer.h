@@ -22,14 +22,14 @@ typedef struct optimizer_attr {
 } optimizer_attr;
 
 /* The fields of its first three members, for the field lists of optimizers. */
-#define OPTIMIZER_REAL(name, member, positional, help)                                                               \
-    {                                                                                                                \
-        name, FIELD_REAL, offsetof(optimizer_attr, member), "0", 0, 1e6, NULL, positional, help                      \
-    }
-#define OPTIMIZER_FIELDS                                                                                             \
-    OPTIMIZER_REAL("lr", rate, true, "learning rate"),                                                               \
-        OPTIMIZER_REAL("weight_decay", weight_decay, false, "draws the parameters towards zero"),                    \
-        OPTIMIZER_REAL("decay", decay, false, "of the rate in time: lr / (1 + decay * steps)")
+/* clang-format off */
+#define OPTIMIZER_REAL(name, member, positional, help) \
+    {name, FIELD_REAL, offsetof(optimizer_attr, member), "0", 0, 1e6, NULL, positional, help}
+#define OPTIMIZER_FIELDS                                                                      \
+    OPTIMIZER_REAL("lr", rate, true, "learning rate"),                                        \
+    OPTIMIZER_REAL("weight_decay", weight_decay, false, "draws the parameters towards zero"), \
+    OPTIMIZER_REAL("decay", decay, false, "of the rate in time: lr / (1 + decay * steps)")
+/* clang-format on */
 
 typedef struct optimizer_def {
     const op_def *op; /* op->name is the optimizer's name; op->help is NULL, since it is no layer */

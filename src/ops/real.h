@@ -20,10 +20,10 @@
 #undef REAL
 #undef NAME
 
-#define REFERENCE_(operation, function, any)                                                                         \
-    {.name = #function "_ref", .op = &operation, .real = F32, .any_layout = any, .run = function##_f32},             \
-    {                                                                                                                \
-        .name = #function "_ref", .op = &operation, .real = F64, .any_layout = any, .run = function##_f64            \
-    }
+/* clang-format off */
+#define REFERENCE_(operation, function, any)                                                              \
+    {.name = #function "_ref", .op = &operation, .real = F32, .any_layout = any, .run = function##_f32},  \
+    {.name = #function "_ref", .op = &operation, .real = F64, .any_layout = any, .run = function##_f64}
+/* clang-format on */
 #define REFERENCE(operation, function)   REFERENCE_(operation, function, false)
 #define ELEMENTWISE(operation, function) REFERENCE_(operation, function, true)

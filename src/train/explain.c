@@ -1,5 +1,6 @@
 /* explain.c - what a program does, node by node: as a table for people, as JSON for programs. */
 #include "core/json.h"
+#include "core/numeric.h"
 #include "train/session.h"
 
 #include <stdarg.h>
@@ -12,44 +13,59 @@ typedef struct sink {
     bool failed;
 } sink;
 
+/* vsnprintf with a point in every number; returns the length of what stands there, cut or not. */
+static size_t format_text(char *text, size_t size, const char *format, va_list args)
+{
+    const numeric_state locale = numeric_enter();
+    int length = vsnprintf(text, size, format, args);
+    numeric_leave(locale);
+    return length < 0 ? 0 : (size_t)length < size ? (size_t)length : size - 1;
+}
+
 static void print(sink *o, const char *format, ...) BRASA_PRINTF(2, 3);
 static void print(sink *o, const char *format, ...)
 {
     char text[512];
     va_list args;
     va_start(args, format);
-    int length = vsnprintf(text, sizeof text, format, args);
+    size_t length = format_text(text, sizeof text, format, args);
     va_end(args);
-    if (length >= (int)sizeof text)
-        length = (int)sizeof text - 1;
-    if (length > 0 && !o->failed && !o->write(o->user, text, (size_t)length))
+    if (length > 0 && !o->failed && !o->write(o->user, text, length))
         o->failed = true;
 }
 
-typedef struct quantity {
-    char text[32];
-} quantity;
+/* What stands in a column. */
+typedef struct cell {
+    char text[192];
+} cell;
 
-static quantity print_bytes(int64_t bytes)
+static cell cell_of(const char *format, ...) BRASA_PRINTF(1, 2);
+static cell cell_of(const char *format, ...)
+{
+    cell c = {""};
+    va_list args;
+    va_start(args, format);
+    format_text(c.text, sizeof c.text, format, args);
+    va_end(args);
+    return c;
+}
+
+static cell print_bytes(int64_t bytes)
 {
     static const char *const units[] = {"B", "KB", "MB", "GB", "TB", "PB"};
     double amount = (double)bytes;
     int unit = 0;
     for (; amount >= 999.5 && unit < 5; unit++)
         amount /= 1000;
-    quantity q;
-    snprintf(q.text, sizeof q.text, amount < 99.95 && unit ? "%.1f %s" : "%.0f %s", amount, units[unit]);
-    return q;
+    return cell_of("%.*f %s", amount < 99.95 && unit ? 1 : 0, amount, units[unit]);
 }
 
-static quantity print_time(const step *s)
+static cell print_time(const step *s)
 {
-    quantity q = {""};
-    if (s && s->runs) {
-        double us = (double)s->nanoseconds / (double)s->runs / 1000;
-        snprintf(q.text, sizeof q.text, us < 1000 ? "%.1f us" : "%.2f ms", us < 1000 ? us : us / 1000);
-    }
-    return q;
+    if (!s || !s->runs)
+        return cell_of("%s", "");
+    double us = (double)s->nanoseconds / (double)s->runs / 1000;
+    return us < 999.95 ? cell_of("%.1f us", us) : cell_of("%.*f ms", us < 99950 ? 2 : 0, us / 1000);
 }
 
 static const char *const role_names[] = {
@@ -93,31 +109,75 @@ static layout_text print_layout(const value *v)
     return layout_print(&v->layout, v->shape.rank, persistent(v) ? "oihw" : "nchw");
 }
 
-/* The widest name, shape and kernel, so that the columns fit what is in them. */
+/* --- the table, at most WIDTH columns wide ---------------------------------------------------------------------- */
+
+enum { WIDTH = 100 };
+
+static cell layer_cell(const node *n)
+{
+    return cell_of("%s%s %s", n->op->name, act_names[n->act], n->name);
+}
+
+/* Is this one of the words of "conv2d_grad_data"? */
+static bool has_word(const char *name, const char *word, size_t length)
+{
+    for (;;) {
+        size_t part = strcspn(name, "_");
+        if (part == length && memcmp(name, word, length) == 0)
+            return true;
+        if (!name[part])
+            return false;
+        name += part + 1;
+    }
+}
+
+/* A kernel's name without the op's words before it, which the column to the left has: "ref". */
+static cell kernel_cell(const step *s)
+{
+    const char *name = s ? s->kernel->name : "view";
+    for (size_t length; s && name[length = strcspn(name, "_")] && has_word(s->node->op->name, name, length);)
+        name += length + 1;
+    return cell_of("%s", name);
+}
+
+/* Where output 0 is; behind '=' where it is written over an input. */
+static cell offset_cell(const program *p, int i)
+{
+    const value *out = &p->graph.values[p->graph.nodes[i].out[0]];
+    if (persistent(out))
+        return cell_of("state");
+    return cell_of("%s%lld", p->plan.in_place[i] ? "=" : "", (long long)out->offset);
+}
+
+/* The widest cell of each column, so that columns fit what is in them. */
 typedef struct widths {
-    int op, name, shape, kernel;
+    int layer, shape, kernel, layout, offset;
     bool times;
 } widths;
 
-static void widen(int *width, size_t length)
+static void widen(int *width, const char *text)
 {
-    if ((int)length > *width)
-        *width = (int)length;
+    if ((int)strlen(text) > *width)
+        *width = (int)strlen(text);
 }
 
 static widths measure(const program *p)
 {
     const graph *g = &p->graph;
-    widths w = {2, 5, 6, 6, false};
+    widths w = {8, 6, 6, 6, 6, false};
     for (int i = 0; i < g->nnodes; i++) {
-        const node *n = &g->nodes[i];
-        const step *s = step_of(p, n);
-        widen(&w.op, strlen(n->op->name) + strlen(act_names[n->act]));
-        widen(&w.name, strlen(n->name));
-        widen(&w.shape, strlen(shape_print(&g->values[n->out[0]].shape).text));
-        widen(&w.kernel, s ? strlen(n->kernel->name) : 4);
+        const value *out = &g->values[g->nodes[i].out[0]];
+        const step *s = step_of(p, &g->nodes[i]);
+        widen(&w.layer, layer_cell(&g->nodes[i]).text);
+        widen(&w.shape, shape_print(&out->shape).text);
+        widen(&w.kernel, kernel_cell(s).text);
+        widen(&w.layout, print_layout(out).text);
+        widen(&w.offset, offset_cell(p, i).text);
         w.times = w.times || (s && s->runs);
     }
+    int others = 6 + 2 + w.shape + 2 + w.kernel + 1 + w.layout + 1 + 7 + 1 + w.offset + (w.times ? 17 : 0);
+    if (w.layer > WIDTH - others)
+        w.layer = WIDTH - others > 8 ? WIDTH - others : 8;
     return w;
 }
 
@@ -127,16 +187,15 @@ static void explain_node(sink *o, const program *p, const widths *w, int i)
     const node *n = &g->nodes[i];
     const value *out = &g->values[n->out[0]];
     const step *s = step_of(p, n);
-    char op[96], offset[32];
-    snprintf(op, sizeof op, "%s%s", n->op->name, act_names[n->act]);
-    snprintf(offset, sizeof offset, persistent(out) ? "state" : "%lld", (long long)out->offset);
-    print(o, "%4d  %-*s  %-*s  %-*s  %-*s  %-7s %10s %12s%s", i + 1, w->op, op, w->name, n->name, w->shape,
-          shape_print(&out->shape).text, w->kernel, s ? n->kernel->name : "view", print_layout(out).text,
-          print_bytes(out->bytes).text, offset, p->plan.in_place[i] ? " =" : "  ");
-    if (w->times) {
-        double gflops = s && s->nanoseconds ? flops_of(g, n) * (double)s->runs / (double)s->nanoseconds : 0;
-        print(o, " %10s %8.2f", print_time(s).text, gflops);
-    }
+    const cell layer = layer_cell(n);
+    const bool folded = (int)strlen(layer.text) > w->layer; /* then the rest has a line of its own */
+    print(o, "%4d  ", i + 1);
+    print(o, folded ? "%s\n%6s" : "%s%s", layer.text, "");
+    print(o, "%*s  %-*s  %-*s %-*s %7s %*s", folded ? w->layer : w->layer - (int)strlen(layer.text), "", w->shape,
+          shape_print(&out->shape).text, w->kernel, kernel_cell(s).text, w->layout, print_layout(out).text,
+          print_bytes(out->bytes).text, w->offset, offset_cell(p, i).text);
+    if (s && s->runs && s->nanoseconds)
+        print(o, " %8s %7.2f", print_time(s).text, flops_of(g, n) * (double)s->runs / (double)s->nanoseconds);
     print(o, "\n");
 }
 
@@ -148,8 +207,8 @@ static void explain_text(sink *o, const brasa_session *s)
     print(o, "%s, batch %lld, %s, %d thread%s, dialect %s\n", p->training ? "training" : "evaluation",
           (long long)p->batch, dtype_name(g->real), s->ctx->threads, s->ctx->threads == 1 ? "" : "s",
           g->dialect->name);
-    print(o, "step  %-*s  %-*s  %-*s  %-*s  %-7s %10s %12s  %s\n", w.op, "op", w.name, "layer", w.shape, "output",
-          w.kernel, "kernel", "layout", "bytes", "offset", w.times ? "       time  GFLOP/s" : "");
+    print(o, "step  %-*s  %-*s  %-*s %-*s %7s %*s%s\n", w.layer, "op layer", w.shape, "output", w.kernel, "kernel",
+          w.layout, "layout", "bytes", w.offset, "offset", w.times ? "     time GFLOP/s" : "");
     node_role role = ROLE_FORWARD;
     for (int i = 0; i < g->nnodes; i++) {
         if (i && g->nodes[i].role == ROLE_GRADIENT && role == ROLE_FORWARD)
@@ -165,9 +224,9 @@ static void explain_text(sink *o, const brasa_session *s)
           print_bytes((int64_t)m.buffers).text, print_bytes((int64_t)m.optimizer).text,
           print_bytes(p->plan.bytes).text);
     const node *peak = p->plan.peak_node < g->nnodes ? &g->nodes[p->plan.peak_node] : NULL;
-    print(o, "peak at step %d (%s %s), lower bound %s; '=' marks an output written over its input\n",
-          p->plan.peak_node + 1, peak ? peak->op->name : "end", peak ? peak->name : "",
-          print_bytes(p->plan.lower_bound).text);
+    print(o, "peak at step %d (%s%s%s), lower bound %s\n", p->plan.peak_node + 1, peak ? peak->op->name : "end",
+          peak ? " " : "", peak ? peak->name : "", print_bytes(p->plan.lower_bound).text);
+    print(o, "offsets are those of output 0; '=': written over an input\n");
 }
 
 static void json_value(json *j, const brasa_session *s, const value *v)

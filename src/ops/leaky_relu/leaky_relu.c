@@ -58,6 +58,7 @@ static const op_case cases[] = {
     {"4x10", "0.3"},
     {"16x128x600x600", "", CASE_PLAN},
     {"1000000x1000000x1000x1000", "", CASE_FAILS | CASE_PLAN},
+    {"2x0x4x4", "", CASE_FAILS},
     {0},
 };
 

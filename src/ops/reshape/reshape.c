@@ -86,6 +86,7 @@ static const op_case reshape_cases[] = {
     {"1x513x2x3", "c=27 h=19 w=6"},
     {"16x128x600x600", "256 300 600", CASE_PLAN},
     {"2x48", "3 4 5", CASE_FAILS},
+    {"2x0", "3 4 4", CASE_FAILS},
     {"2x48", "c=12 h=4", CASE_FAILS},
     {0},
 };
