@@ -35,6 +35,7 @@ brasa_status brasa_context_new(const brasa_context_options *options, brasa_conte
     ctx->alloc = alloc;
     ctx->release = o->release ? o->release : default_release;
     ctx->user = o->user;
+    ctx->isa = isa_available();
     ctx->threads = o->threads ? o->threads : threads_available();
     *out = ctx;
     return BRASA_OK;
@@ -42,8 +43,12 @@ brasa_status brasa_context_new(const brasa_context_options *options, brasa_conte
 
 void brasa_context_free(brasa_context *ctx)
 {
-    if (ctx)
-        ctx->release(ctx->user, ctx);
+    if (!ctx)
+        return;
+    for (int i = 0; i < LIBRARIES; i++)
+        if (ctx->library[i].data)
+            ctx->library[i].release(ctx, ctx->library[i].data);
+    ctx->release(ctx->user, ctx);
 }
 
 const char *brasa_context_error(const brasa_context *ctx)

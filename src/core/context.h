@@ -6,14 +6,24 @@
 #define CORE_CONTEXT_H
 
 #include "brasa.h"
+#include "core/isa.h"
 
 enum { ERROR_TEXT_SIZE = 1024, MOST_THREADS = 1024 };
+
+/* What a backend keeps for a context: handles of a library, made on first use, released with the context. */
+typedef struct library {
+    void *data;
+    void (*release)(brasa_context *ctx, void *data);
+} library;
+typedef enum library_id { LIBRARY_ONEDNN, LIBRARIES } library_id;
 
 struct brasa_context {
     void *(*alloc)(void *user, size_t bytes);
     void (*release)(void *user, void *block);
     void *user;
     int threads;
+    isa isa; /* the best that kernels may use */
+    library library[LIBRARIES];
     char error[ERROR_TEXT_SIZE]; /* fixed, so that running out of memory can be told too */
 };
 

@@ -6,8 +6,11 @@
 #include <sched.h>
 #include <unistd.h>
 
-#if defined(__x86_64__) || defined(__i386__)
+#if defined(__x86_64__)
 #include <xmmintrin.h>
+#endif
+#ifdef _OPENMP
+#include <omp.h>
 #endif
 
 static int cpus_by_affinity(void)
@@ -95,14 +98,37 @@ static void fp_set_all(unsigned state, int threads)
 {
     fp_set(state);
     if (threads < 2)
-        return; /* no parallel region: libgomp would allocate memory for a team of one */
+        return;
 #pragma omp parallel num_threads(threads)
     fp_set(state);
 }
 
+void threads_for(int threads, int64_t items, void (*range)(void *user, int64_t begin, int64_t end), void *user)
+{
+    const int64_t parts = items < threads ? items : threads;
+    if (parts <= 1) { /* no parallel region: libgomp would allocate memory for a team of one */
+        range(user, 0, items);
+        return;
+    }
+#pragma omp parallel for num_threads(threads) schedule(static, 1)
+    for (int64_t part = 0; part < parts; part++)
+        range(user, items * part / parts, items * (part + 1) / parts);
+}
+
+int threads_pool(int threads)
+{
+#ifdef _OPENMP
+    int before = omp_get_max_threads();
+    omp_set_num_threads(threads);
+    return before;
+#else
+    return threads;
+#endif
+}
+
 threads_state threads_enter(int threads)
 {
-    threads_state s = {fp_state()};
+    threads_state s = {fp_state(), threads_pool(threads)};
     fp_set_all(fp_flushing(s.saved), threads);
     return s;
 }
@@ -110,4 +136,5 @@ threads_state threads_enter(int threads)
 void threads_leave(threads_state state, int threads)
 {
     fp_set_all(state.saved, threads);
+    threads_pool(state.pool);
 }

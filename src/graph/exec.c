@@ -27,6 +27,7 @@ static brasa_status make_step(program *p, int i)
         .nout = n->nout,
         .in = args,
         .out = args + n->nin,
+        .state = n->state,
         .threads = g->ctx->threads,
         .seed = g->seed,
     };
@@ -54,7 +55,7 @@ brasa_status program_prepare(program *p)
     return BRASA_OK;
 }
 
-void program_link(program *p, char *persistent, const int64_t *state_offset, char *transient)
+brasa_status program_link(program *p, char *persistent, const int64_t *state_offset, char *transient)
 {
     const graph *g = &p->graph;
     for (int i = 0; i < p->nsteps; i++) {
@@ -66,7 +67,11 @@ void program_link(program *p, char *persistent, const int64_t *state_offset, cha
         }
         int64_t scratch = p->plan.workspace[s->node - g->nodes];
         s->workspace = scratch < 0 ? NULL : transient + scratch;
+        brasa_status status = s->kernel->bind ? s->kernel->bind(s) : BRASA_OK;
+        if (status != BRASA_OK)
+            return status;
     }
+    return BRASA_OK;
 }
 
 brasa_status program_run(program *p)

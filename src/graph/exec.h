@@ -21,7 +21,7 @@ typedef struct program {
 /* Makes the steps of a graph that is planned and has its kernels; pointers come with program_link. */
 brasa_status program_prepare(program *p);
 /* Points every step into the arena: state[] gives the offset of the session's state, from `persistent`. */
-void program_link(program *p, char *persistent, const int64_t *state_offset, char *transient);
+brasa_status program_link(program *p, char *persistent, const int64_t *state_offset, char *transient);
 /* One step of training or one evaluation. Nothing is allocated, created, locked or decided here. */
 brasa_status program_run(program *p);
 /* The same with the time of every node taken. */

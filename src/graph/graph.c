@@ -15,12 +15,16 @@ void graph_init(graph *g, brasa_context *ctx)
     g->pool.ctx = ctx;
     g->dialect = dialect_at(0);
     g->real = F32;
+    g->fuse = FUSE_ALL;
     g->scope = "";
     g->loss = g->counter = -1;
 }
 
 void graph_clear(graph *g)
 {
+    for (int i = 0; i < g->nnodes; i++)
+        if (g->nodes[i].state)
+            g->nodes[i].kernel->close(g->ctx, g->nodes[i].state);
     pool_free(&g->pool);
 }
 

@@ -61,6 +61,15 @@ typedef struct value {
 typedef enum node_role { ROLE_FORWARD, ROLE_GRADIENT, ROLE_UPDATE } node_role;
 typedef enum activation { ACT_NONE, ACT_RELU, ACT_RELU6 } activation;
 
+/* What pass_fuse may do, for graph.fuse: all of it, unless a test wants less. */
+enum {
+    FUSE_ACTIVATIONS = 1, /* an activation into the node before it */
+    FUSE_RESIDUALS = 2,   /* a residual sum into the batch norm before it */
+    FUSE_FLAT = 4,        /* the gradient of an activation into that of the batch norm before it */
+    FUSE_FOLD = 8,        /* in evaluation, batch norm into the weights of the convolution before it */
+    FUSE_ALL = 15,
+};
+
 typedef struct node {
     const op_def *op;
     const char *name; /* the layer's; gradients and updates carry it too */
@@ -71,6 +80,7 @@ typedef struct node {
     activation act; /* applied to output 0 on its way out: set by fuse */
     bool dead;      /* removed by the next graph_sweep */
     const kernel *kernel;
+    void *state; /* the kernel's own, from kernel->open */
 } node;
 
 /* A tensor has at most 2^40 elements: the sizes of a million of them add up in 63 bits. */
@@ -87,7 +97,9 @@ struct brasa_graph {
     const dialect *dialect;
     dtype real; /* of everything that is not an index: F32 or F64 */
     bool training;
-    bool inference; /* evaluation without labels */
+    bool inference;          /* evaluation without labels */
+    unsigned fuse;           /* of FUSE_ACTIVATIONS, ... */
+    struct readers *readers; /* of each value, while nodes are fused: see fuse.h */
     uint64_t seed;
     const char *scope;
     value *values;
@@ -135,11 +147,13 @@ brasa_status graph_arrange(graph *g, const int *order, int count);
 
 /* lower.c: `from`, made concrete for a batch and a mode, into the empty graph `to`. */
 brasa_status pass_lower(graph *to, const graph *from, int64_t batch, bool training);
+/* views.c: takes the flatten before a dense layer away, so that nothing has to leave its layout for it. */
+brasa_status pass_views(graph *g);
 /* autodiff.c: adds the gradient nodes. done(user, parameter, gradient) is called as soon as a parameter's gradient is
  * complete and nothing emitted later reads the parameter. */
 typedef void (*gradient_done)(void *user, graph *g, int param, int grad);
 brasa_status pass_autodiff(graph *g, gradient_done done, void *user);
-/* fuse.c: activations into the nodes before them. */
+/* fuse.c: makes one node of several, by the rules of graph.fuse. All but folding keep every bit. */
 brasa_status pass_fuse(graph *g);
 /* prune.c: drops nodes that nothing reads. */
 brasa_status pass_prune(graph *g);

@@ -10,19 +10,31 @@
 
 #include <string.h>
 
-/* The kernel for a node, or NULL. `only` prefers kernels whose name contains it. */
-static const kernel *choose(const graph *g, const node *n, const char *only)
+/* Gives node i kernel k, where it takes the node. */
+static brasa_status try_kernel(graph *g, int i, const kernel *k)
 {
-    const kernel *best = NULL;
-    for (const kernel *k = kernel_next(n->op, g->real, NULL); k; k = kernel_next(n->op, g->real, k)) {
-        if (k->supports && !k->supports(g, n))
-            continue;
-        if (only && strstr(k->name, only))
-            return k;
-        if (!best)
-            best = k;
+    if (k->isa > g->ctx->isa || (k->supports && !k->supports(g, &g->nodes[i])))
+        return BRASA_NO_KERNEL;
+    g->nodes[i].kernel = k;
+    return k->open ? k->open(g, &g->nodes[i]) : BRASA_OK;
+}
+
+/* Gives node i its kernel: the first of its list that takes it, or one whose name contains `only` where there is one.
+ */
+static brasa_status choose(graph *g, int i, const char *only)
+{
+    const op_def *op = g->nodes[i].op;
+    for (int pass = only ? 0 : 1; pass < 2; pass++) {
+        for (const kernel *k = kernel_next(op, g->real, NULL); k; k = kernel_next(op, g->real, k)) {
+            if (pass == 0 && only && !strstr(k->name, only))
+                continue;
+            brasa_status status = try_kernel(g, i, k);
+            if (status != BRASA_NO_KERNEL)
+                return status;
+        }
     }
-    return best;
+    return fail(g->ctx, BRASA_NO_KERNEL, "%s '%s': this build has no kernel for it in %s", op->name, g->nodes[i].name,
+                dtype_name(g->real));
 }
 
 /* What the kernel of a node wants: in[] and out[], zeroed before. */
@@ -85,9 +97,10 @@ static int reordered(selection *s, int v, const layout *l, const char *name, nod
         return -1;
     int out = g->nodes[n].out[0];
     g->nodes[n].role = role;
-    g->nodes[n].kernel = choose(g, &g->nodes[n], NULL);
     g->values[out].layout = *l;
     g->values[out].settled = true;
+    if (choose(g, n, NULL) != BRASA_OK)
+        return -1;
     s->made = grown;
     s->made[s->nmade++] = (struct reordered){v, out};
     return out;
@@ -112,7 +125,7 @@ static brasa_status settle(selection *s, int i)
             continue;
         int moved = reordered(s, v, &in[k], g->nodes[i].name, g->nodes[i].role);
         if (moved < 0)
-            return fail_memory(g->ctx, sizeof(node));
+            return g->status != BRASA_OK ? g->status : fail_memory(g->ctx, sizeof(node));
         g->nodes[i].in[k] = moved;
     }
     for (int k = 0; k < nout; k++) {
@@ -131,12 +144,9 @@ brasa_status pass_select(graph *g, const char *only)
     selection s = {.g = g};
     const int count = g->nnodes;
     for (int i = 0; i < count; i++) {
-        node *n = &g->nodes[i];
-        n->kernel = choose(g, n, only);
-        if (!n->kernel)
-            return fail(g->ctx, BRASA_NO_KERNEL, "%s '%s': this build has no kernel for it in %s", n->op->name,
-                        n->name, dtype_name(g->real));
-        brasa_status status = settle(&s, i);
+        brasa_status status = choose(g, i, only);
+        if (status == BRASA_OK)
+            status = settle(&s, i);
         if (status != BRASA_OK)
             return status;
     }

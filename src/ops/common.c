@@ -1,20 +1,24 @@
 /* common.c - what several ops share. */
 #include "ops/op.h"
+#include "core/threads.h"
 
-/* Waking two threads and waiting for them costs a few microseconds: so many simple operations. A loop that is not
- * worth it must not enter a parallel region at all: libgomp allocates memory for a team of one. */
+/* Waking two threads and waiting for them costs a few microseconds: so many simple operations. */
 static const double worth_waking = 16384;
+
+typedef struct job {
+    const step *s;
+    void (*range)(const step *s, int64_t begin, int64_t end);
+} job;
+
+static void run_job(void *user, int64_t begin, int64_t end)
+{
+    const job *j = user;
+    j->range(j->s, begin, end);
+}
 
 void step_for(const step *s, int64_t items, double work, void (*range)(const step *s, int64_t begin, int64_t end))
 {
-    const int64_t parts = items < s->threads ? items : s->threads;
-    if (parts <= 1 || work < worth_waking) {
-        range(s, 0, items);
-        return;
-    }
-#pragma omp parallel for num_threads(s->threads) schedule(static, 1)
-    for (int64_t part = 0; part < parts; part++)
-        range(s, items * part / parts, items * (part + 1) / parts);
+    threads_for(work < worth_waking ? 1 : s->threads, items, run_job, &(job){s, range});
 }
 
 brasa_status infer_same(infer_args *a)

@@ -100,8 +100,12 @@ struct op_def {
     void (*grad)(grad_args *a);                         /* NULL: not differentiable, gradient zero */
     void (*lower)(lower_args *a);                       /* NULL: copied as it is */
     unsigned in_place;     /* bit i: output 0 may overwrite input i, of the same size, when nothing else needs it */
+    bool elementwise;      /* output 0 has input 0's shape, and depends on its elements one by one, in their order */
     bool view;             /* output 0 is input 0 under another shape; nothing runs */
     bool takes_activation; /* kernels apply node->act */
+    /* Makes one node of this and its neighbours, where it can, with the means of graph/fuse.h; tells whether it did.
+     * The activation behind a node is no business of it. NULL: nothing to merge. */
+    bool (*fuse)(graph *g, int i);
     op_cost (*cost)(const graph *g, const node *n); /* NULL: one flop for each output element */
     const op_case *cases;                           /* ended by a case whose `in` is NULL */
 };
@@ -125,6 +129,7 @@ typedef struct step {
     int nin, nout;
     arg *in, *out;
     void *workspace; /* kernel->workspace bytes, aligned to 64, or NULL */
+    void *state;     /* the kernel's own, from open */
     int threads;     /* for num_threads */
     uint64_t seed;
     /* the profile */
@@ -135,13 +140,20 @@ struct kernel {
     const char *name; /* "conv2d_ref" */
     const op_def *op;
     dtype real;                                      /* F32 or F64 */
+    isa isa;                                         /* what it needs */
     bool (*supports)(const graph *g, const node *n); /* NULL: every node of its op */
     /* The layouts it works in. in[] and out[] come plain, one for each input and output. NULL: plain everywhere. */
     void (*layouts)(const graph *g, const node *n, layout *in, layout *out);
     /* Works element by element on what is stored, padding included, and makes zero of zeros: any layout will do that
      * all tensors of output 0's shape share. */
     bool any_layout;
+    /* What a kernel makes once for a node and keeps (a library's descriptors) is n->state: open sets it before any
+     * other hook sees the node, close frees it. open may find out that the node is not for it after all, and says
+     * BRASA_NO_KERNEL: the next kernel is asked. Both NULL: nothing is kept. */
+    brasa_status (*open)(graph *g, node *n);
+    void (*close)(brasa_context *ctx, void *state);
     int64_t (*workspace)(const graph *g, const node *n); /* bytes; NULL: none */
+    brasa_status (*bind)(const step *s); /* addresses are known, or have changed; NULL: nothing to do */
     brasa_status (*run)(const step *s);
 };
 
@@ -157,8 +169,8 @@ const kernel *kernel_next(const op_def *op, dtype real, const kernel *after);
 
 /* Ops that passes and other ops emit by name. */
 extern const op_def accuracy_op, add_op, clip_scale_op, constant_op, count_step_op, dense_op, moving_average_op,
-    relu6_op, relu_op, reorder_op, reshape_op, schedule_op, softmax_cross_entropy_op, softmax_op, softmax_grad_op,
-    view_op;
+    relu6_grad_op, relu6_op, relu_grad_op, relu_op, reorder_op, reshape_op, schedule_op, softmax_cross_entropy_op,
+    softmax_grad_op, softmax_op, view_op;
 
 /* --- what several ops share (common.c)
  * ---------------------------------------------------------------------------------- */

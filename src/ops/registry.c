@@ -6,9 +6,21 @@
 /* First reading: declarations. */
 #define OP(name)  extern const op_def *const name##_parts[];
 #define REF(name) extern const kernel name##_ref[];
+#ifdef BRASA_ONEDNN
+#define ONEDNN(name) extern const kernel name##_onednn[];
+#else
+#define ONEDNN(name)
+#endif
+#ifdef BRASA_SIMD
+#define SIMD(name) extern const kernel name##_avx512[], name##_avx2[];
+#else
+#define SIMD(name)
+#endif
 #include "ops/ops.def"
 #undef OP
 #undef REF
+#undef ONEDNN
+#undef SIMD
 
 /* Second reading: one flat list, an op followed by its kernel lists, fastest first. */
 static const struct row {
@@ -17,9 +29,21 @@ static const struct row {
 } rows[] = {
 #define OP(name)  {.parts = name##_parts},
 #define REF(name) {.kernels = name##_ref},
+#ifdef BRASA_ONEDNN
+#define ONEDNN(name) {.kernels = name##_onednn},
+#else
+#define ONEDNN(name)
+#endif
+#ifdef BRASA_SIMD
+#define SIMD(name) {.kernels = name##_avx512}, {.kernels = name##_avx2},
+#else
+#define SIMD(name)
+#endif
 #include "ops/ops.def"
 #undef OP
 #undef REF
+#undef ONEDNN
+#undef SIMD
 };
 
 enum { ROWS = sizeof rows / sizeof rows[0] };
