@@ -18,6 +18,7 @@ typedef struct proof_options {
     dtype real;
     int64_t batch; /* 0: 1 */
     bool evaluation, gradients, fuse, in_place;
+    unsigned fusions;    /* which, with fuse; 0: all that keep the bits */
     bool keep_all;       /* every value stays readable; not with fuse */
     const char *kernels; /* see brasa_session_options */
 } proof_options;
@@ -77,6 +78,7 @@ static inline brasa_status proof_compile(proof *p, const graph *from, proof_opti
     graph_init(g, from->ctx);
     g->real = o.real;
     g->seed = 7;
+    g->fuse = o.fusions ? o.fusions : FUSE_ALL & ~FUSE_FOLD;
     brasa_status status = pass_lower(g, from, o.batch ? o.batch : 1, !o.evaluation);
     p->grad = malloc(((size_t)g->nvalues + 1) * sizeof *p->grad);
     for (int v = 0; v < g->nvalues; v++)

@@ -8,15 +8,27 @@
  * says how. Sums are taken in double, and the variance around the mean in a second pass, so that no mean is too
  * large.
  */
+#include "ops/batchnorm/batchnorm.h"
 #include "ops/moving_average/moving_average.h"
 
 #include <math.h>
 
 #ifdef REAL
 
-/* Sum over one channel of (x - shift) * (y - y_shift), or of x - shift where y is NULL. */
-static double NAME(channel_sum)(const norm *v, int64_t c, const REAL *x, double x_shift, const REAL *y,
-                                double y_shift)
+/* What a channel's elements are multiplied with and shifted by. */
+typedef struct NAME(affine) {
+    REAL mean, scale, shift;
+} NAME(affine);
+
+/* From mean and var as they are stored, so that the gradient finds the same bits. */
+static NAME(affine) NAME(affine_of)(const norm *v, const batchnorm_args *a, int64_t c, REAL mean, REAL var)
+{
+    const REAL *wei = a->wei, *bia = a->bia;
+    return (NAME(affine)){mean, (REAL)((wei ? wei[c] : 1) / sqrt(var + v->epsilon)), bia ? bia[c] : 0};
+}
+
+/* The mean of (x - shift)^power over one channel. */
+static double NAME(moment)(const norm *v, int64_t c, const REAL *x, double shift, int power)
 {
     double sum[4] = {0}; /* four running sums: the compiler may use vectors without reordering anything */
     for (int64_t n = 0; n < v->N; n++) {
@@ -24,39 +36,40 @@ static double NAME(channel_sum)(const norm *v, int64_t c, const REAL *x, double 
         int64_t i = first;
         for (; i + 4 <= end; i += 4)
             for (int j = 0; j < 4; j++)
-                sum[j] += (x[i + j] - x_shift) * (y ? y[i + j] - y_shift : 1);
+                sum[j] += (x[i + j] - shift) * (power == 2 ? x[i + j] - shift : 1);
         for (; i < end; i++)
-            sum[0] += (x[i] - x_shift) * (y ? y[i] - y_shift : 1);
+            sum[0] += (x[i] - shift) * (power == 2 ? x[i] - shift : 1);
     }
-    return (sum[0] + sum[1]) + (sum[2] + sum[3]);
+    return ((sum[0] + sum[1]) + (sum[2] + sum[3])) / (double)v->count;
 }
 
-/* dst = (src - mean) * scale + shift over one channel. */
-static void NAME(normalize)(const norm *v, int64_t c, const REAL *src, REAL *dst, REAL mean, REAL scale, REAL shift,
+/* dst = act((src - mean) * scale + shift [+ res]) over one channel. */
+static void NAME(normalize)(const norm *v, int64_t c, const batchnorm_args *a, REAL *dst, NAME(affine) f,
                             activation act)
 {
+    const REAL *src = a->src, *res = a->res;
     for (int64_t n = 0; n < v->N; n++) {
         const int64_t first = (n * v->C + c) * v->HW;
         for (int64_t i = first; i < first + v->HW; i++) {
-            const REAL y = (src[i] - mean) * scale + shift;
+            REAL y = (src[i] - f.mean) * f.scale + f.shift;
+            if (res)
+                y += res[i];
             dst[i] = ACTIVATE(act, y);
         }
     }
 }
 
-/* in: src [, wei, bia]; out: dst, mean, var; item: a channel, here and below */
+/* item: a channel, here and below */
 static void NAME(batchnorm_train_range)(const step *s, int64_t begin, int64_t end)
 {
-    const REAL *src = s->in[0].data, *wei = s->nin > 1 ? s->in[1].data : NULL, *bia = wei ? s->in[2].data : NULL;
-    REAL *dst = s->out[0].data, *mean = s->out[1].data, *var = s->out[2].data;
+    const batchnorm_args a = batchnorm_args_of(s);
     const norm v = norm_of(s->attr, &s->in[0].shape);
+    REAL *dst = s->out[0].data, *mean = s->out[1].data, *var = s->out[2].data;
     for (int64_t c = begin; c < end; c++) {
-        const double m = NAME(channel_sum)(&v, c, src, 0, NULL, 0) / (double)v.count;
-        const double square = NAME(channel_sum)(&v, c, src, m, src, m) / (double)v.count;
-        const double scale = (wei ? wei[c] : 1) / sqrt(square + v.epsilon);
+        const double m = NAME(moment)(&v, c, a.src, 0, 1);
         mean[c] = (REAL)m;
-        var[c] = (REAL)square;
-        NAME(normalize)(&v, c, src, dst, (REAL)m, (REAL)scale, bia ? bia[c] : 0, s->node->act);
+        var[c] = (REAL)NAME(moment)(&v, c, a.src, m, 2);
+        NAME(normalize)(&v, c, &a, dst, NAME(affine_of)(&v, &a, c, mean[c], var[c]), s->node->act);
     }
 }
 
@@ -66,17 +79,13 @@ static brasa_status NAME(batchnorm_train)(const step *s)
     return BRASA_OK;
 }
 
-/* in: src [, wei, bia], mean, var; out: dst */
 static void NAME(batchnorm_eval_range)(const step *s, int64_t begin, int64_t end)
 {
-    const REAL *src = s->in[0].data, *wei = s->nin > 3 ? s->in[1].data : NULL, *bia = wei ? s->in[2].data : NULL;
-    const REAL *mean = s->in[s->nin - 2].data, *var = s->in[s->nin - 1].data;
-    REAL *dst = s->out[0].data;
+    const batchnorm_args a = batchnorm_args_of(s);
     const norm v = norm_of(s->attr, &s->in[0].shape);
-    for (int64_t c = begin; c < end; c++) {
-        const double scale = (wei ? wei[c] : 1) / sqrt(var[c] + v.epsilon);
-        NAME(normalize)(&v, c, src, dst, mean[c], (REAL)scale, bia ? bia[c] : 0, s->node->act);
-    }
+    const REAL *mean = a.mean, *var = a.var;
+    for (int64_t c = begin; c < end; c++)
+        NAME(normalize)(&v, c, &a, s->out[0].data, NAME(affine_of)(&v, &a, c, mean[c], var[c]), s->node->act);
 }
 
 static brasa_status NAME(batchnorm_eval)(const step *s)
@@ -85,31 +94,102 @@ static brasa_status NAME(batchnorm_eval)(const step *s)
     return BRASA_OK;
 }
 
-/* Of both: with the batch's statistics the gradient also flows through mean and var, with running ones it does not.
- * in: src, ddst [, wei], mean, var; out: dsrc [, dwei, dbia] */
+/* A channel's gradient. */
+typedef struct NAME(slope) {
+    const REAL *src, *ddst, *dst;
+    NAME(affine) f;
+    activation flat;
+} NAME(slope);
+
+/* What of ddst passes the activation, elements first .. first + count - 1: ddst itself, or in `tile`. There are no
+ * branches in the loops, so that the compiler can use vectors. */
+static const REAL *NAME(passes)(NAME(slope) g, int64_t first, int64_t count, REAL *tile)
+{
+    const REAL *src = g.src + first, *ddst = g.ddst + first;
+    const REAL high = g.flat == ACT_RELU6 ? 6 : (REAL)NAN; /* nothing is above NaN */
+    if (g.flat == ACT_NONE)
+        return ddst;
+    if (!g.dst)
+        for (int64_t i = 0; i < count; i++)
+            tile[i] = (src[i] - g.f.mean) * g.f.scale + g.f.shift;
+    const REAL *y = g.dst ? g.dst + first : tile;
+    for (int64_t i = 0; i < count; i++) {
+        const REAL d = ddst[i];
+        tile[i] = ((y[i] <= 0) | (y[i] >= high)) ? 0 : d;
+    }
+    return tile;
+}
+
+/* Adds to sum[] the gradient of so many elements, to product[] the gradient times src - mean. */
+static void NAME(add_slopes)(const REAL *d, const REAL *src, double mean, int64_t count, double sum[4],
+                             double product[4])
+{
+    int64_t i = 0;
+    for (; i + 4 <= count; i += 4) {
+        for (int j = 0; j < 4; j++) {
+            sum[j] += d[i + j];
+            product[j] += d[i + j] * (src[i + j] - mean);
+        }
+    }
+    for (; i < count; i++) {
+        sum[0] += d[i];
+        product[0] += d[i] * (src[i] - mean);
+    }
+}
+
+/* Of a channel: the sum of the gradient, and of the gradient times src - mean. */
+static void NAME(slope_sums)(const norm *v, int64_t c, NAME(slope) g, double sums[2])
+{
+    double sum[4] = {0}, product[4] = {0};
+    REAL tile[TILE];
+    for (int64_t n = 0; n < v->N; n++) {
+        for (int64_t i = 0; i < v->HW; i += TILE) {
+            const int64_t first = (n * v->C + c) * v->HW + i, count = v->HW - i < TILE ? v->HW - i : TILE;
+            const REAL *d = NAME(passes)(g, first, count, tile);
+            NAME(add_slopes)(d, g.src + first, g.f.mean, count, sum, product);
+        }
+    }
+    sums[0] = (sum[0] + sum[1]) + (sum[2] + sum[3]);
+    sums[1] = (product[0] + product[1]) + (product[2] + product[3]);
+}
+
+/* dsrc = scale (gradient - level - (src - mean) tilt), and dres, the gradient as it is */
+static void NAME(write_slopes)(const norm *v, int64_t c, NAME(slope) g, REAL level, REAL tilt, REAL *dsrc, REAL *dres)
+{
+    REAL tile[TILE];
+    for (int64_t n = 0; n < v->N; n++) {
+        for (int64_t i = 0; i < v->HW; i += TILE) {
+            const int64_t first = (n * v->C + c) * v->HW + i, count = v->HW - i < TILE ? v->HW - i : TILE;
+            const REAL *d = NAME(passes)(g, first, count, tile), *src = g.src + first;
+            for (int64_t j = 0; j < count && dres; j++)
+                dres[first + j] = d[j];
+            for (int64_t j = 0; j < count; j++)
+                dsrc[first + j] = g.f.scale * (d[j] - level - (src[j] - g.f.mean) * tilt);
+        }
+    }
+}
+
 static void NAME(batchnorm_grad_range)(const step *s, int64_t begin, int64_t end)
 {
-    const REAL *src = s->in[0].data, *ddst = s->in[1].data, *wei = s->nin > 4 ? s->in[2].data : NULL;
-    const REAL *mean = s->in[s->nin - 2].data, *var = s->in[s->nin - 1].data;
-    REAL *dsrc = s->out[0].data;
-    const norm v = norm_of(s->attr, &s->in[0].shape);
-    const bool flows = s->node->op == &batchnorm_train_grad_op;
+    const batchnorm_attr *t = s->attr;
+    const batchnorm_args a = batchnorm_args_of(s);
+    const norm v = norm_of(t, &s->in[0].shape);
+    const REAL *mean = a.mean, *var = a.var;
+    const double n = (double)v.count;
     for (int64_t c = begin; c < end; c++) {
+        const NAME(slope) g = {a.src, a.ddst, a.dst, NAME(affine_of)(&v, &a, c, mean[c], var[c]), t->flat};
         const double inverse = 1 / sqrt(var[c] + v.epsilon);
-        const double sum = NAME(channel_sum)(&v, c, ddst, 0, NULL, 0);
-        const double product = NAME(channel_sum)(&v, c, ddst, 0, src, mean[c]) * inverse;
-        if (s->nout > 1) {
-            ((REAL *)s->out[1].data)[c] = (REAL)product;
-            ((REAL *)s->out[2].data)[c] = (REAL)sum;
+        double sums[2];
+        NAME(slope_sums)(&v, c, g, sums);
+        if (t->affine) {
+            ((REAL *)s->out[1].data)[c] = (REAL)(sums[1] * inverse);
+            ((REAL *)s->out[2].data)[c] = (REAL)sums[0];
         }
-        /* dsrc = scale (ddst - sum / n - (src - mean) inverse product / n) */
-        const REAL scale = (REAL)((wei ? wei[c] : 1) * inverse), shift = flows ? (REAL)(sum / (double)v.count) : 0;
-        const REAL slope = flows ? (REAL)(inverse * product / (double)v.count) : 0, m = mean[c];
-        for (int64_t n = 0; n < v.N; n++) {
-            const int64_t first = (n * v.C + c) * v.HW;
-            for (int64_t i = first; i < first + v.HW; i++)
-                dsrc[i] = scale * (ddst[i] - shift - (src[i] - m) * slope);
-        }
+        if (s->node->op == &batchnorm_eval_grad_op)
+            sums[0] = sums[1] = 0; /* nothing flows through mean and var */
+        NAME(write_slopes)
+        (&v, c, g, (REAL)(sums[0] / n), (REAL)(inverse * inverse * sums[1] / n), s->out[0].data,
+         t->keeps_dres ? s->out[s->nout - 1].data : NULL);
     }
 }
 
@@ -121,12 +201,7 @@ static brasa_status NAME(batchnorm_grad)(const step *s)
 
 #else
 
-typedef struct batchnorm_attr {
-    double momentum, epsilon;
-    bool affine, frozen;
-    int variance; /* variance_form; this and the next are not fields: the dialect's alone */
-    bool debias;
-} batchnorm_attr;
+enum { TILE = 512 };
 
 typedef struct norm {
     int64_t N, C, HW;
@@ -139,8 +214,6 @@ static norm norm_of(const batchnorm_attr *t, const shape *src)
     const int64_t N = src->dim[0], HW = shape_span(src, 2, src->rank);
     return (norm){.N = N, .C = src->dim[1], .HW = HW, .count = N * HW, .epsilon = t->epsilon};
 }
-
-static const op_def batchnorm_train_grad_op;
 
 #define REAL_SOURCE "ops/batchnorm/batchnorm.c"
 #include "ops/real.h"
@@ -200,8 +273,6 @@ static brasa_status infer_train(infer_args *a)
     return BRASA_OK;
 }
 
-static const op_def batchnorm_train_op, batchnorm_eval_op;
-
 /* What the biased variance of n values is multiplied with on its way into the running one. */
 static double variance_scale(const batchnorm_attr *t, double n)
 {
@@ -239,14 +310,15 @@ static void lower(lower_args *a)
     keep_running(a, a->in[nin - 1], out[2], variance_scale(t, (double)v.count));
 }
 
-static const op_def batchnorm_eval_grad_op;
-
 /* Inputs and outputs as the kernel has them; mean and var are what the forward node computed or read. */
-static void emit_grad(grad_args *a, const op_def *op, bool affine, int mean, int var)
+static void emit_grad(grad_args *a, const op_def *op, int mean, int var)
 {
-    int in[5] = {a->n->in[0], a->dout[0]}, nin = 2;
-    if (affine)
+    const bool affine = ((const batchnorm_attr *)a->n->attr)->affine;
+    int in[6] = {a->n->in[0], a->dout[0]}, nin = 2;
+    if (affine) {
         in[nin++] = a->n->in[1];
+        in[nin++] = a->n->in[2];
+    }
     in[nin++] = mean;
     in[nin++] = var;
     const int nout = affine ? 3 : 1, dsrc = grad_emit(a, op, nin, in, nout, a->n->in);
@@ -256,13 +328,13 @@ static void emit_grad(grad_args *a, const op_def *op, bool affine, int mean, int
 
 static void grad_train(grad_args *a)
 {
-    emit_grad(a, &batchnorm_train_grad_op, a->n->nin == 3, a->n->out[1], a->n->out[2]);
+    emit_grad(a, &batchnorm_train_grad_op, a->n->out[1], a->n->out[2]);
 }
 
 static void grad_eval(grad_args *a)
 {
     const int nin = a->n->nin;
-    emit_grad(a, &batchnorm_eval_grad_op, nin == 5, a->n->in[nin - 2], a->n->in[nin - 1]);
+    emit_grad(a, &batchnorm_eval_grad_op, a->n->in[nin - 2], a->n->in[nin - 1]);
 }
 
 /* Two passes for the statistics or sums, and one for the elements. */
@@ -310,29 +382,42 @@ const op_def batchnorm_op = {
     .cases = cases,
 };
 
-/* All may work in place: a channel's sums are taken before its first element is written. */
-static const op_def batchnorm_train_op = {
+/* All may work in place, over whatever has the size of output 0: a channel's sums are taken before its first element
+ * is written. */
+const op_def batchnorm_train_op = {
     .name = "batchnorm_train",
     .attr_size = sizeof(batchnorm_attr),
     .infer = infer_train,
     .grad = grad_train,
-    .in_place = 1,
+    .in_place = 3,
     .takes_activation = true,
+    .fuse = batchnorm_fuse,
     .cost = cost,
 };
-static const op_def batchnorm_eval_op = {
+const op_def batchnorm_eval_op = {
     .name = "batchnorm_eval",
     .attr_size = sizeof(batchnorm_attr),
     .infer = infer_same,
     .grad = grad_eval,
-    .in_place = 1,
+    .in_place = 3,
     .takes_activation = true,
+    .fuse = batchnorm_fuse,
     .cost = cost,
 };
-static const op_def batchnorm_train_grad_op = {
-    .name = "batchnorm_train_grad", .attr_size = sizeof(batchnorm_attr), .in_place = 3, .cost = cost};
-static const op_def batchnorm_eval_grad_op = {
-    .name = "batchnorm_eval_grad", .attr_size = sizeof(batchnorm_attr), .in_place = 3, .cost = cost};
+const op_def batchnorm_train_grad_op = {
+    .name = "batchnorm_train_grad",
+    .attr_size = sizeof(batchnorm_attr),
+    .in_place = 7,
+    .fuse = batchnorm_fuse_grad,
+    .cost = cost,
+};
+const op_def batchnorm_eval_grad_op = {
+    .name = "batchnorm_eval_grad",
+    .attr_size = sizeof(batchnorm_attr),
+    .in_place = 7,
+    .fuse = batchnorm_fuse_grad,
+    .cost = cost,
+};
 
 const op_def *const batchnorm_parts[] = {&batchnorm_op,      &batchnorm_train_op,     &batchnorm_train_grad_op,
                                          &batchnorm_eval_op, &batchnorm_eval_grad_op, NULL};

@@ -18,13 +18,16 @@ static brasa_status NAME(relu)(const step *s)
     return BRASA_OK;
 }
 
-/* dsrc = ddst where dst > 0 */
+/* dsrc = ddst where dst > 0. Both are read whatever comes of it: so there is no branch, and the compiler can use
+ * vectors. */
 static void NAME(relu_grad_range)(const step *s, int64_t begin, int64_t end)
 {
     const REAL *dst = s->in[0].data, *ddst = s->in[1].data;
     REAL *dsrc = s->out[0].data;
-    for (int64_t i = begin; i < end; i++)
-        dsrc[i] = dst[i] <= 0 ? 0 : ddst[i];
+    for (int64_t i = begin; i < end; i++) {
+        const REAL d = ddst[i];
+        dsrc[i] = dst[i] <= 0 ? 0 : d;
+    }
 }
 
 static brasa_status NAME(relu_grad)(const step *s)
@@ -51,8 +54,10 @@ static void NAME(relu6_grad_range)(const step *s, int64_t begin, int64_t end)
 {
     const REAL *dst = s->in[0].data, *ddst = s->in[1].data;
     REAL *dsrc = s->out[0].data;
-    for (int64_t i = begin; i < end; i++)
-        dsrc[i] = dst[i] <= 0 || dst[i] >= 6 ? 0 : ddst[i];
+    for (int64_t i = begin; i < end; i++) {
+        const REAL d = ddst[i];
+        dsrc[i] = ((dst[i] <= 0) | (dst[i] >= 6)) ? 0 : d;
+    }
 }
 
 static brasa_status NAME(relu6_grad)(const step *s)
@@ -66,8 +71,8 @@ static brasa_status NAME(relu6_grad)(const step *s)
 #define REAL_SOURCE "ops/relu/relu.c"
 #include "ops/real.h"
 
-static const op_def relu_grad_op = {.name = "relu_grad", .in_place = 1u << 1};
-static const op_def relu6_grad_op = {.name = "relu6_grad", .in_place = 1u << 1};
+const op_def relu_grad_op = {.name = "relu_grad", .in_place = 1u << 1};
+const op_def relu6_grad_op = {.name = "relu6_grad", .in_place = 1u << 1};
 
 static void grad(grad_args *a)
 {
@@ -83,6 +88,7 @@ const op_def relu_op = {
     .infer = infer_same,
     .grad = grad,
     .in_place = 1,
+    .elementwise = true,
     .cases = elementwise_cases,
 };
 
@@ -94,6 +100,7 @@ const op_def relu6_op = {
     .infer = infer_same,
     .grad = grad,
     .in_place = 1,
+    .elementwise = true,
     .cases = elementwise_cases,
 };
 

@@ -1,0 +1,142 @@
+/* batchnorm_fold.c - the weights and the bias of a convolution with the batch norm behind it made part of them.
+ *
+ * K output channels, each with its scale = gamma / sqrt(var + epsilon):
+ *     out wei = scale wei,   out bia = (bia - mean) scale + beta
+ * Weights stay in the layout that they have. Every layout in use has the output channels outermost, whole or in
+ * blocks with the rest of the block inside: so the stored weights are outer x turns x block x inner elements, and the
+ * channel is that of outer and block.
+ */
+#include "ops/batchnorm/batchnorm.h"
+
+#include <math.h>
+
+#ifdef REAL
+
+/* in: wei [, bia] [, gamma, beta], mean, var; out: wei, bia; item: a block of output channels, or one channel */
+static void NAME(batchnorm_fold_range)(const step *s, int64_t begin, int64_t end)
+{
+    const walk w = walk_of(&s->in[0].layout, &s->in[0].shape);
+    const fold_args a = fold_args_of(s);
+    const REAL *wei = s->in[0].data, *bia = a.bia, *gamma = a.gamma, *beta = a.beta, *mean = a.mean, *var = a.var;
+    REAL *out = s->out[0].data, *shift = s->out[1].data;
+    const int64_t K = s->in[0].shape.dim[0];
+    for (int64_t o = begin; o < end; o++) {
+        REAL scale[MAX_BLOCK] = {0}; /* what a block pads stays zero */
+        for (int64_t k = 0; k < w.block && o * w.block + k < K; k++) {
+            const int64_t c = o * w.block + k;
+            scale[k] = (REAL)((gamma ? gamma[c] : 1) / sqrt(var[c] + a.epsilon));
+            shift[c] = ((bia ? bia[c] : 0) - mean[c]) * scale[k] + (beta ? beta[c] : 0);
+        }
+        int64_t at = o * w.turns * w.block * w.inner;
+        for (int64_t turn = 0; turn < w.turns; turn++)
+            for (int64_t k = 0; k < w.block; k++)
+                for (int64_t i = 0; i < w.inner; i++, at++)
+                    out[at] = wei[at] * scale[k] + 0; /* what the input channels pad stays +0, be scale negative */
+    }
+}
+
+static brasa_status NAME(batchnorm_fold)(const step *s)
+{
+    const walk w = walk_of(&s->in[0].layout, &s->in[0].shape);
+    step_for(s, w.outer, (double)s->in[0].count, NAME(batchnorm_fold_range));
+    return BRASA_OK;
+}
+
+#else
+
+enum { MAX_BLOCK = 256 }; /* a block size is a byte */
+
+typedef struct walk {
+    int64_t outer, turns, block, inner;
+} walk;
+
+/* Whether a layout is of the kind that a walk describes. */
+static bool walks(const layout *l)
+{
+    int blocks = 0;
+    for (int b = 0; b < l->nblocks; b++)
+        blocks += l->axis[b] == 0;
+    return blocks <= 1 && (!l->permuted || l->order[0] == 0);
+}
+
+static walk walk_of(const layout *l, const shape *s)
+{
+    walk w = {.block = 1, .inner = 1};
+    for (int b = 0; b < l->nblocks; b++) {
+        if (l->axis[b] == 0)
+            w = (walk){.block = l->block[b], .inner = 1};
+        else
+            w.inner *= l->block[b];
+    }
+    w.outer = (s->dim[0] + w.block - 1) / w.block;
+    w.turns = layout_count(l, s) / (w.outer * w.block * w.inner);
+    return w;
+}
+
+typedef struct fold_args {
+    const void *bia, *gamma, *beta, *mean, *var; /* NULL where there is none */
+    double epsilon;
+} fold_args;
+
+static fold_args fold_args_of(const step *s)
+{
+    const batchnorm_attr *t = s->attr;
+    fold_args a = {.mean = s->in[s->nin - 2].data, .var = s->in[s->nin - 1].data, .epsilon = t->epsilon};
+    if (t->affine) {
+        a.gamma = s->in[s->nin - 4].data;
+        a.beta = s->in[s->nin - 3].data;
+    }
+    if (s->nin == (t->affine ? 6 : 4))
+        a.bia = s->in[1].data;
+    return a;
+}
+
+#define REAL_SOURCE "ops/batchnorm_fold/batchnorm_fold.c"
+#include "ops/real.h"
+
+/* What the convolution that reads the weights wants, as far as it is known already; else plain. */
+static layout wanted_by_reader(const graph *g, int wei)
+{
+    for (int i = 0; i < g->nnodes; i++) {
+        const node *n = &g->nodes[i];
+        if (n->nin == 3 && n->nout == 1 && n->in[1] == wei && n->kernel && n->kernel->layouts) {
+            layout in[3] = {{0}}, out[1] = {{0}};
+            n->kernel->layouts(g, n, in, out);
+            return in[1];
+        }
+    }
+    return (layout){0};
+}
+
+/* Weights that have a layout keep it. */
+static void layouts(const graph *g, const node *n, layout *in, layout *out)
+{
+    const value *wei = &g->values[n->in[0]];
+    const layout l = wei->settled ? wei->layout : wanted_by_reader(g, n->out[0]);
+    if (walks(&l))
+        in[0] = out[0] = l;
+}
+
+static op_cost cost(const graph *g, const node *n)
+{
+    return (op_cost){(double)shape_count(&g->values[n->in[0]].shape)};
+}
+
+const op_def batchnorm_fold_op = {.name = "batchnorm_fold", .attr_size = sizeof(batchnorm_attr), .cost = cost};
+
+const op_def *const batchnorm_fold_parts[] = {&batchnorm_fold_op, NULL};
+const kernel batchnorm_fold_ref[] = {
+    {.name = "batchnorm_fold_ref",
+     .op = &batchnorm_fold_op,
+     .real = F32,
+     .layouts = layouts,
+     .run = batchnorm_fold_f32},
+    {.name = "batchnorm_fold_ref",
+     .op = &batchnorm_fold_op,
+     .real = F64,
+     .layouts = layouts,
+     .run = batchnorm_fold_f64},
+    {0},
+};
+
+#endif
