@@ -8,7 +8,7 @@
  * matrix on the stack (stride, padding and dilation end there), and the rest is one loop that adds weighted rows.
  * Each output element is summed by one thread in one order: results do not depend on the number of threads.
  */
-#include "ops/window.h"
+#include "ops/conv2d/conv2d.h"
 
 #ifdef REAL
 
@@ -210,13 +210,6 @@ static brasa_status NAME(conv2d_grad_weights)(const step *s)
 
 #else
 
-typedef struct conv2d_attr {
-    window_attr window;
-    int channels, groups;
-    bool bias;
-    int init;
-} conv2d_attr;
-
 /* A tile's matrix takes 16 KB in float: a third of a first-level cache, so that the rows of ddst or dst fit too. */
 enum { TILE_TAPS = 64, TILE_POSITIONS = 64, TILE_CHANNELS = 32 };
 
@@ -364,8 +357,6 @@ static brasa_status infer(infer_args *a)
     return window_infer(a, &t->window, t->channels);
 }
 
-static const op_def conv2d_grad_data_op, conv2d_grad_weights_op;
-
 static void grad(grad_args *a)
 {
     const int *in = a->n->in;
@@ -443,10 +434,8 @@ const op_def conv2d_op = {
     .cost = cost,
     .cases = cases,
 };
-static const op_def conv2d_grad_data_op = {
-    .name = "conv2d_grad_data", .attr_size = sizeof(conv2d_attr), .cost = cost};
-static const op_def conv2d_grad_weights_op = {
-    .name = "conv2d_grad_weights", .attr_size = sizeof(conv2d_attr), .cost = cost};
+const op_def conv2d_grad_data_op = {.name = "conv2d_grad_data", .attr_size = sizeof(conv2d_attr), .cost = cost};
+const op_def conv2d_grad_weights_op = {.name = "conv2d_grad_weights", .attr_size = sizeof(conv2d_attr), .cost = cost};
 
 const op_def *const conv2d_parts[] = {&conv2d_op, &conv2d_grad_data_op, &conv2d_grad_weights_op, NULL};
 const kernel conv2d_ref[] = {

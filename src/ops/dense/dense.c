@@ -1,9 +1,10 @@
 /* dense.c - dst = src x wei^T + bia: the fully connected layer.
  *
- * N samples, C inputs, K outputs: src N x C, wei K x C, bia K, dst N x K.
- * Each output element is summed by one thread in one order: results do not depend on the number of threads.
+ * N samples, C inputs, K outputs: src N x C, wei K x C, bia K, dst N x K. Where src is the output of a convolution
+ * and views.c took the flatten between away, src is N x c x H x W and wei K x c x H x W, with C = c H W: the same
+ * bytes. Each output element is summed by one thread in one order: results do not depend on the number of threads.
  */
-#include "ops/op.h"
+#include "ops/dense/dense.h"
 
 #include <math.h>
 
@@ -14,7 +15,7 @@ static void NAME(dense_range)(const step *s, int64_t begin, int64_t end)
 {
     const REAL *src = s->in[0].data, *wei = s->in[1].data, *bia = s->nin > 2 ? s->in[2].data : NULL;
     REAL *dst = s->out[0].data;
-    const int64_t C = s->in[0].shape.dim[1], K = s->in[1].shape.dim[0];
+    const int64_t C = dense_inputs(&s->in[0].shape), K = s->in[1].shape.dim[0];
     const activation act = s->node->act;
     for (int64_t i = begin; i < end; i++) {
         const REAL *x = src + i / K * C, *w = wei + i % K * C;
@@ -33,7 +34,7 @@ static void NAME(dense_range)(const step *s, int64_t begin, int64_t end)
 
 static brasa_status NAME(dense)(const step *s)
 {
-    step_for(s, s->out[0].count, (double)s->out[0].count * (double)s->in[0].shape.dim[1], NAME(dense_range));
+    step_for(s, s->out[0].count, (double)s->out[0].count * (double)dense_inputs(&s->in[0].shape), NAME(dense_range));
     return BRASA_OK;
 }
 
@@ -42,7 +43,7 @@ static void NAME(dense_grad_data_range)(const step *s, int64_t begin, int64_t en
 {
     const REAL *wei = s->in[0].data, *ddst = s->in[1].data;
     REAL *dsrc = s->out[0].data;
-    const int64_t C = s->out[0].shape.dim[1], K = s->in[0].shape.dim[0];
+    const int64_t C = dense_inputs(&s->out[0].shape), K = s->in[0].shape.dim[0];
     for (int64_t n = begin; n < end; n++) {
         REAL *row = dsrc + n * C;
         for (int64_t c = 0; c < C; c++)
@@ -65,7 +66,7 @@ static void NAME(dense_grad_weights_range)(const step *s, int64_t begin, int64_t
 {
     const REAL *src = s->in[0].data, *ddst = s->in[1].data;
     REAL *dwei = s->out[0].data, *dbia = s->nout > 1 ? s->out[1].data : NULL;
-    const int64_t N = s->in[0].shape.dim[0], C = s->in[0].shape.dim[1], K = s->out[0].shape.dim[0];
+    const int64_t N = s->in[0].shape.dim[0], C = dense_inputs(&s->in[0].shape), K = s->out[0].shape.dim[0];
     for (int64_t k = begin; k < end; k++) {
         REAL *row = dwei + k * C, sum = 0;
         for (int64_t c = 0; c < C; c++)
@@ -91,12 +92,6 @@ static brasa_status NAME(dense_grad_weights)(const step *s)
 
 #define REAL_SOURCE "ops/dense/dense.c"
 #include "ops/real.h"
-
-typedef struct dense_attr {
-    int features;
-    bool bias;
-    int init;
-} dense_attr;
 
 static const field fields[] = {
     {"features", FIELD_INT, offsetof(dense_attr, features), NULL, 1, 1 << 28, NULL, true, "outputs"},
@@ -126,8 +121,6 @@ static brasa_status infer(infer_args *a)
     a->out[0] = shape_2(a->in[0].dim[0], t->features);
     return BRASA_OK;
 }
-
-static const op_def dense_grad_data_op, dense_grad_weights_op;
 
 static void grad(grad_args *a)
 {
@@ -176,9 +169,8 @@ const op_def dense_op = {
     .cost = cost,
     .cases = cases,
 };
-static const op_def dense_grad_data_op = {.name = "dense_grad_data", .attr_size = sizeof(dense_attr), .cost = cost};
-static const op_def dense_grad_weights_op = {
-    .name = "dense_grad_weights", .attr_size = sizeof(dense_attr), .cost = cost};
+const op_def dense_grad_data_op = {.name = "dense_grad_data", .attr_size = sizeof(dense_attr), .cost = cost};
+const op_def dense_grad_weights_op = {.name = "dense_grad_weights", .attr_size = sizeof(dense_attr), .cost = cost};
 
 const op_def *const dense_parts[] = {&dense_op, &dense_grad_data_op, &dense_grad_weights_op, NULL};
 const kernel dense_ref[] = {

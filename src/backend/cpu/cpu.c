@@ -1,0 +1,23 @@
+/* cpu.c - see cpu.h. */
+#include "backend/cpu/cpu.h"
+
+layout cpu_activation_layout(const brasa_context *ctx, const shape *s)
+{
+    if (s->rank != 4 || s->dim[1] < 4 || ctx->isa == ISA_ANY)
+        return (layout){0};
+    return (layout){.nblocks = 1, .axis = {1}, .block = {ctx->isa == ISA_AVX512 ? 16 : 8}};
+}
+
+void cpu_layouts(const graph *g, const node *n, layout *in, layout *out)
+{
+    for (int k = 0; k < n->nin; k++)
+        in[k] = cpu_activation_layout(g->ctx, &g->values[n->in[k]].shape);
+    for (int k = 0; k < n->nout; k++)
+        out[k] = cpu_activation_layout(g->ctx, &g->values[n->out[k]].shape);
+}
+
+bool cpu_is_blocked(const graph *g, const node *n)
+{
+    const layout l = cpu_activation_layout(g->ctx, &g->values[n->in[0]].shape);
+    return l.nblocks > 0;
+}

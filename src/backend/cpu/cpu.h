@@ -1,0 +1,16 @@
+/* cpu.h - what the kernels of the CPU agree on. */
+#ifndef BACKEND_CPU_CPU_H
+#define BACKEND_CPU_CPU_H
+
+#include "ops/op.h"
+
+/* The layout of activations, N x C x H x W: blocks of channels as wide as the vectors, for the whole network.
+ * Pictures of up to three channels, and everything of another rank, stay plain. */
+layout cpu_activation_layout(const brasa_context *ctx, const shape *s);
+
+/* For kernel.layouts: all tensors of a node as cpu_activation_layout says. */
+void cpu_layouts(const graph *g, const node *n, layout *in, layout *out);
+/* For kernel.supports: input 0 is N x C x H x W with enough channels to be laid out in blocks. */
+bool cpu_is_blocked(const graph *g, const node *n);
+
+#endif

@@ -1,0 +1,59 @@
+/* simd.h - for kernels that are compiled once for each instruction set (files named *_simd.c, see cmake/simd.cmake).
+ *
+ * They work on blocks of BLOCK channels, the layout nChw16c with AVX-512 and nChw8c with AVX2. Inner loops over the
+ * lanes of a block become one vector instruction; `vec` is the type for what must stay in a register.
+ */
+#ifndef BACKEND_CPU_SIMD_H
+#define BACKEND_CPU_SIMD_H
+
+#include "backend/cpu/cpu.h"
+
+#if defined(SIMD_AVX512)
+enum { BLOCK = 16 };
+#define SIMD_ISA         ISA_AVX512
+#define SIMD_NAME(name)  name "_avx512"
+#define SIMD_TABLE(name) name##_avx512
+#elif defined(SIMD_AVX2)
+enum { BLOCK = 8 };
+#define SIMD_ISA         ISA_AVX2
+#define SIMD_NAME(name)  name "_avx2"
+#define SIMD_TABLE(name) name##_avx2
+#else
+#error "compile this file through cmake/simd.cmake"
+#endif
+
+/* BLOCK floats in one register. Blocks are aligned to their size: the arena and every block in it are. */
+typedef float vec __attribute__((vector_size(BLOCK * sizeof(float))));
+typedef int32_t veci __attribute__((vector_size(BLOCK * sizeof(int32_t))));
+
+static inline vec vec_all(float x)
+{
+    return x - (vec){0};
+}
+
+/* Blocks of channels, the last one padded. */
+static inline int64_t blocks_of(int64_t channels)
+{
+    return (channels + BLOCK - 1) / BLOCK;
+}
+
+/* Lanes of a where the mask is set, of b elsewhere. */
+static inline vec vec_choose(veci mask, vec a, vec b)
+{
+    return (vec)(((veci)a & mask) | ((veci)b & ~mask));
+}
+
+/* For kernel.supports: the context works with these vectors, and input 0 is laid out in blocks. */
+static inline bool simd_supports(const graph *g, const node *n)
+{
+    return g->ctx->isa == SIMD_ISA && cpu_is_blocked(g, n);
+}
+
+/* A row of a kernel list. */
+#define SIMD_KERNEL(operation, function)                                                                             \
+    {                                                                                                                \
+        .name = SIMD_NAME(#function), .op = &operation, .real = F32, .isa = SIMD_ISA, .supports = simd_supports,     \
+        .layouts = cpu_layouts, .run = function                                                                      \
+    }
+
+#endif
