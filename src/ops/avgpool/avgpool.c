@@ -4,7 +4,7 @@
  * number of pixels under the window: with `count_pad` those in the padding too, but never those beyond it, where a
  * last window in ceil mode may reach.
  */
-#include "ops/window.h"
+#include "ops/avgpool/avgpool.h"
 
 #ifdef REAL
 
@@ -19,7 +19,7 @@ static void NAME(avgpool_plane)(const avgpool_attr *t, const window *y, const wi
             for (int64_t iy = rows.lo; iy < rows.hi; iy++)
                 for (int64_t ix = columns.lo; ix < columns.hi; ix++)
                     sum += src[iy * x->in + ix];
-            *dst++ = sum / (REAL)(pixels(t, y, oy) * pixels(t, x, ox));
+            *dst++ = sum / (REAL)(avgpool_pixels(t, y, oy) * avgpool_pixels(t, x, ox));
         }
     }
 }
@@ -34,7 +34,7 @@ static void NAME(avgpool_grad_plane)(const avgpool_attr *t, const window *y, con
         const span rows = window_inputs(y, oy);
         for (int64_t ox = 0; ox < x->out; ox++) {
             const span columns = window_inputs(x, ox);
-            const REAL part = *ddst++ / (REAL)(pixels(t, y, oy) * pixels(t, x, ox));
+            const REAL part = *ddst++ / (REAL)(avgpool_pixels(t, y, oy) * avgpool_pixels(t, x, ox));
             for (int64_t row = rows.lo * x->in; row < rows.hi * x->in; row += x->in)
                 for (int64_t ix = columns.lo; ix < columns.hi; ix++)
                     dsrc[row + ix] += part;
@@ -55,7 +55,7 @@ static void NAME(avgpool_range)(const step *s, int64_t begin, int64_t end)
 
 static brasa_status NAME(avgpool)(const step *s)
 {
-    step_for(s, shape_span(&s->out[0].shape, 0, 2), pool_work(s->attr, s->out[0].count), NAME(avgpool_range));
+    step_for(s, shape_span(&s->out[0].shape, 0, 2), avgpool_work(s->attr, s->out[0].count), NAME(avgpool_range));
     return BRASA_OK;
 }
 
@@ -72,7 +72,7 @@ static void NAME(avgpool_grad_range)(const step *s, int64_t begin, int64_t end)
 
 static brasa_status NAME(avgpool_grad)(const step *s)
 {
-    const double work = (double)s->out[0].count + pool_work(s->attr, s->in[0].count);
+    const double work = (double)s->out[0].count + avgpool_work(s->attr, s->in[0].count);
     step_for(s, shape_span(&s->out[0].shape, 0, 2), work, NAME(avgpool_grad_range));
     return BRASA_OK;
 }
@@ -118,26 +118,6 @@ static brasa_status NAME(global_avgpool_grad)(const step *s)
 
 #else
 
-typedef struct avgpool_attr {
-    window_attr window;
-    bool count_pad;
-} avgpool_attr;
-
-static double pool_work(const avgpool_attr *t, int64_t windows)
-{
-    return (double)windows * t->window.size.h * t->window.size.w;
-}
-
-/* Pixels under the window of an output along one axis. */
-static int64_t pixels(const avgpool_attr *t, const window *w, int64_t output)
-{
-    const span inside = window_inputs(w, output);
-    if (!t->count_pad)
-        return inside.hi - inside.lo;
-    const int64_t lo = output * w->stride - w->before, hi = lo + w->size, end = w->in + w->after;
-    return (hi < end ? hi : end) - lo;
-}
-
 #define REAL_SOURCE "ops/avgpool/avgpool.c"
 #include "ops/real.h"
 
@@ -171,8 +151,8 @@ static brasa_status infer_global(infer_args *a)
     return status;
 }
 
-static const op_def avgpool_grad_op = {.name = "avgpool_grad", .attr_size = sizeof(avgpool_attr)};
-static const op_def global_avgpool_grad_op = {.name = "global_avgpool_grad"};
+const op_def avgpool_grad_op = {.name = "avgpool_grad", .attr_size = sizeof(avgpool_attr)};
+const op_def global_avgpool_grad_op = {.name = "global_avgpool_grad"};
 
 static void grad(grad_args *a)
 {
@@ -186,7 +166,7 @@ static void grad_global(grad_args *a)
 
 static op_cost cost(const graph *g, const node *n)
 {
-    return (op_cost){pool_work(n->attr, shape_count(&g->values[n->out[0]].shape))};
+    return (op_cost){avgpool_work(n->attr, shape_count(&g->values[n->out[0]].shape))};
 }
 
 static op_cost cost_global(const graph *g, const node *n)
@@ -214,6 +194,10 @@ static const op_case cases[] = {
     {"1x2x6x6", "3 stride=1 pad=same"},
     {"2x3x7x8", "3x2 stride=2 pad=same", 0, 0, "tfkeras"},
     {"2x3x7x8", "3 stride=2 pad=same", 0, 0, "caffe"},
+    {"2x20x9x7", "3x2 stride=2x3 pad=1"}, /* the last four again, in blocks of channels */
+    {"1x5x8x7", "3 stride=2 pad=0,1,1,0 count_pad=no"},
+    {"1x33x9x9", "2 stride=4"},
+    {"2x4x5x5", "2 stride=2 pad=1 ceil"},
     {"16x128x600x600", "2", CASE_PLAN}, /* 2.9 GB in */
     {"1000000x1000000x1000x1000", "2", CASE_FAILS | CASE_PLAN},
     {"2x3x1x1", "2", CASE_FAILS}, /* empty outputs */

@@ -2,22 +2,10 @@
  *
  * Seen from the axis every tensor is `outer` rows; a row of the whole is the inputs' rows one after the other.
  */
-#include "ops/op.h"
+#include "ops/concat/concat.h"
 
 #include <string.h>
 
-#ifndef REAL /* once, before the kernels */
-
-typedef struct concat_attr {
-    int axis;
-} concat_attr;
-
-typedef struct slice_attr {
-    int axis;
-    int64_t start, length;
-} slice_attr;
-
-#endif
 #ifdef REAL
 
 /* item: a row */
@@ -44,7 +32,7 @@ static brasa_status NAME(concat)(const step *s)
     return BRASA_OK;
 }
 
-/* in: src; out: dst = elements start ... start + length - 1 of the axis; item: a row */
+/* item: a row */
 static void NAME(slice_range)(const step *s, int64_t begin, int64_t end)
 {
     const slice_attr *t = s->attr;
@@ -92,7 +80,7 @@ static brasa_status infer(infer_args *a)
     return BRASA_OK;
 }
 
-static const op_def slice_op = {.name = "slice", .attr_size = sizeof(slice_attr)};
+const op_def slice_op = {.name = "slice", .attr_size = sizeof(slice_attr)};
 
 static void grad(grad_args *a)
 {
@@ -114,6 +102,8 @@ static const op_case cases[] = {
     {"1x1x1x1 1x1x1x1", ""},
     {"2x3x8x8 2x17x8x8", ""},
     {"1x513x2x3 1x1x2x3 1x3x2x3", ""},
+    {"2x16x5x3 2x32x5x3 2x48x5x3", ""}, /* whole blocks of channels */
+    {"2x17x3x5 2x4x3x5 2x16x3x5 2x8x3x5", ""},
     {"3x4 3x5 3x1 3x7", ""},
     {"2x3x4x5 2x3x6x5", "axis=2"},
     {"2x3x4x5 2x3x4x1 2x3x4x2", "3"},
@@ -125,7 +115,7 @@ static const op_case cases[] = {
     {0},
 };
 
-static const op_def concat_op = {
+const op_def concat_op = {
     .name = "concat",
     .help = "tensors one behind the other along an axis",
     .min_in = 2,

@@ -3,22 +3,11 @@
  * No mask is stored: whether element i is kept is a function of the seed, the layer's stream, the step and i, so the
  * gradient is the same op once more, on ddst. Any part of the tensor can be computed by any thread.
  */
-#include "core/random.h"
-#include "ops/op.h"
+#include "ops/dropout/dropout.h"
 
-#include <math.h>
-
-#ifndef REAL /* once, before the kernels */
-
-typedef struct dropout_attr {
-    double p;
-    int stream; /* not a field: set by lower */
-} dropout_attr;
-
-#endif
 #ifdef REAL
 
-/* in: src, steps done; out: dst; item: a group of four elements */
+/* item: a group of four elements */
 static void NAME(dropout_range)(const step *s, int64_t begin, int64_t end)
 {
     const dropout_attr *t = s->attr;
@@ -26,12 +15,9 @@ static void NAME(dropout_range)(const step *s, int64_t begin, int64_t end)
     REAL *dst = s->out[0].data;
     const int64_t count = s->out[0].count;
     /* Looked up, not chosen by a branch, which would be guessed wrong half of the time. */
-    const REAL factor[2] = {0, (REAL)(1 / (1 - t->p))};
-    const uint32_t limit = (uint32_t)ceil(t->p * 0x1p24); /* random_unit(word) >= p, in whole numbers */
-    const random_stream stream = {.seed = s->seed,
-                                  .purpose = RANDOM_DROPOUT,
-                                  .stream = (uint32_t)t->stream,
-                                  .step = (uint32_t) * (const int64_t *)s->in[1].data};
+    const REAL factor[2] = {0, (REAL)dropout_factor(t)};
+    const uint32_t limit = dropout_limit(t);
+    const random_stream stream = dropout_stream(s);
     for (int64_t g = begin; g < end; g++) {
         const random_group random = random_at(&stream, (uint64_t)g);
         REAL keep[4];
@@ -45,8 +31,7 @@ static void NAME(dropout_range)(const step *s, int64_t begin, int64_t end)
 
 static brasa_status NAME(dropout)(const step *s)
 {
-    const int64_t count = s->out[0].count;
-    step_for(s, (count + 3) / 4, (double)count * 10, NAME(dropout_range)); /* most of it for the random numbers */
+    step_for(s, (s->out[0].count + 3) / 4, dropout_work(s), NAME(dropout_range));
     return BRASA_OK;
 }
 
@@ -85,6 +70,10 @@ static const op_case cases[] = {
     {"2x3x8x8", "0.5"},
     {"3x17x5x5", "0.2"},
     {"1x513x2x3", "0.9"},
+    {"2x20x4x3", "0.4"}, /* in blocks of channels, where groups are whole in all planes, and where they are not */
+    {"2x33x7x7", "0.5"},
+    {"1x5x1x1", "0.5"},
+    {"3x100", "0.3"},
     {"4x10", "0.001"},
     {"7", "0.999"},
     {"16x128x600x600", "", CASE_PLAN}, /* 2.9 GB */
@@ -92,7 +81,7 @@ static const op_case cases[] = {
     {0},
 };
 
-static const op_def dropout_op = {
+const op_def dropout_op = {
     .name = "dropout",
     .help = "in training, sets a random share of the elements to zero",
     .min_in = 1,
@@ -103,6 +92,7 @@ static const op_def dropout_op = {
     .grad = grad,
     .lower = lower,
     .in_place = 1,
+    .elementwise = true,
     .cases = cases,
 };
 

@@ -113,6 +113,7 @@ static const op_def gelu_op = {
     .infer = infer_same,
     .grad = grad,
     .in_place = 1,
+    .elementwise = true,
     .cases = cases,
 };
 

@@ -72,6 +72,7 @@ static const op_def leaky_relu_op = {
     .infer = infer_same,
     .grad = grad,
     .in_place = 1,
+    .elementwise = true,
     .cases = cases,
 };
 

@@ -5,7 +5,7 @@
  * The window of channel c is c - size/2 .. c + (size - 1)/2, cut off at the ends: for even sizes as in PyTorch, for
  * odd ones as everywhere. alpha' is alpha / size where `divide` is set (PyTorch, Caffe), else alpha (TensorFlow).
  */
-#include "ops/op.h"
+#include "ops/lrn/lrn.h"
 
 #include <math.h>
 
@@ -112,38 +112,7 @@ static brasa_status NAME(lrn_grad)(const step *s)
 
 #else
 
-typedef struct lrn_attr {
-    int size;
-    double alpha, beta, k;
-    bool divide;
-} lrn_attr;
-
 enum { TILE = 256 }; /* pixels whose scales are held on the stack */
-
-typedef struct lrn {
-    int64_t N, C, HW, below, above;
-    double alpha, beta, k; /* alpha' */
-} lrn;
-
-static lrn lrn_of(const lrn_attr *t, const shape *src)
-{
-    return (lrn){
-        .N = src->dim[0],
-        .C = src->dim[1],
-        .HW = shape_span(src, 2, 4),
-        .below = t->size / 2,
-        .above = (t->size - 1) / 2,
-        .alpha = t->divide ? t->alpha / t->size : t->alpha,
-        .beta = t->beta,
-        .k = t->k,
-    };
-}
-
-/* The squares and a power, which counts as ten. */
-static double lrn_work(const lrn *v)
-{
-    return (double)(v->N * v->C * v->HW) * (2.0 * (double)(v->below + 1 + v->above) + 10);
-}
 
 #define REAL_SOURCE "ops/lrn/lrn.c"
 #include "ops/real.h"
@@ -169,7 +138,7 @@ static brasa_status infer(infer_args *a)
 }
 
 /* In place of ddst: each element is read before it is written, and the second half reads only src and the shares. */
-static const op_def lrn_grad_op = {.name = "lrn_grad", .attr_size = sizeof(lrn_attr), .in_place = 1u << 1};
+const op_def lrn_grad_op = {.name = "lrn_grad", .attr_size = sizeof(lrn_attr), .in_place = 1u << 1};
 
 static void grad(grad_args *a)
 {
@@ -200,6 +169,11 @@ static const op_case cases[] = {
     {"2x3x4x4", "9 alpha=1"}, /* a window larger than the channels */
     {"2x17x2x2", "", 0, 0, "tfkeras"},
     {"2x7x3x3", "", 0, 0, "caffe"},
+    {"1x40x5x7", "alpha=0.5"}, /* windows over several blocks of channels */
+    {"2x33x3x3", "8 alpha=1 beta=1"},
+    {"1x24x2x3", "16 alpha=1 beta=0.5"},
+    {"1x20x2x3", "15 alpha=1"},
+    {"1x20x3x3", "5 alpha=1 k=0"},     /* a padding of zeros has no scale */
     {"16x128x600x600", "", CASE_PLAN}, /* 2.9 GB */
     {"1000000x1000000x1000x1000", "", CASE_FAILS | CASE_PLAN},
     {"2x12", "", CASE_FAILS},

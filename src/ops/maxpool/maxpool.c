@@ -4,7 +4,7 @@
  * its input plane, which is all that the gradient needs. Padding never wins. NaN wins over everything, as in PyTorch;
  * of equal values the first one does.
  */
-#include "ops/window.h"
+#include "ops/maxpool/maxpool.h"
 
 #include <math.h>
 
@@ -103,7 +103,7 @@ static brasa_status infer(infer_args *a)
     return status;
 }
 
-static const op_def maxpool_grad_op = {.name = "maxpool_grad", .attr_size = sizeof(window_attr)};
+const op_def maxpool_grad_op = {.name = "maxpool_grad", .attr_size = sizeof(window_attr)};
 
 static void grad(grad_args *a)
 {

@@ -54,6 +54,7 @@ static const op_def sigmoid_op = {
     .infer = infer_same,
     .grad = grad,
     .in_place = 1,
+    .elementwise = true,
     .cases = elementwise_cases,
 };
 

@@ -1,0 +1,44 @@
+/* dropout.h - what the kernels of dropout share. */
+#ifndef OPS_DROPOUT_H
+#define OPS_DROPOUT_H
+
+#include "core/random.h"
+#include "ops/op.h"
+
+#include <math.h>
+
+typedef struct dropout_attr {
+    double p;
+    int stream; /* not a field: set by lower */
+} dropout_attr;
+
+extern const op_def dropout_op; /* in: src, steps done;   out: dst */
+
+/* Element i of the shape's order has word i % 4 of group i / 4. */
+static inline random_stream dropout_stream(const step *s)
+{
+    return (random_stream){.seed = s->seed,
+                           .purpose = RANDOM_DROPOUT,
+                           .stream = (uint32_t)((const dropout_attr *)s->attr)->stream,
+                           .step = (uint32_t) * (const int64_t *)s->in[1].data};
+}
+
+/* Kept is what has word >> 8 at or above it: random_unit(word) >= p, in whole numbers. */
+static inline uint32_t dropout_limit(const dropout_attr *t)
+{
+    return (uint32_t)ceil(t->p * 0x1p24);
+}
+
+/* Kept elements are multiplied by it. */
+static inline double dropout_factor(const dropout_attr *t)
+{
+    return 1 / (1 - t->p);
+}
+
+/* Most of it for the random numbers. */
+static inline double dropout_work(const step *s)
+{
+    return (double)s->out[0].count * 10;
+}
+
+#endif
