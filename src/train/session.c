@@ -6,6 +6,7 @@
  */
 #include "train/session.h"
 #include "core/random.h"
+#include "core/threads.h"
 
 #include <math.h>
 #include <string.h>
@@ -48,10 +49,20 @@ static brasa_status add_state(brasa_session *s, const value *v, dtype type)
         .kind = v->kind,
         .type = type,
         .shape = v->shape,
+        .stored = v->shape,
         .start = v->start,
         .bytes = shape_count(&v->shape) * (int64_t)dtype_size(type),
     };
     return BRASA_OK;
+}
+
+/* A slot has the shape that the user knows its parameter by ("fc1.weight/momentum"). */
+static void name_shape(const brasa_session *s, state *slot)
+{
+    const size_t length = strcspn(slot->name, "/");
+    for (int i = 0; i < s->nstates; i++)
+        if (strlen(s->states[i].name) == length && memcmp(s->states[i].name, slot->name, length) == 0)
+            slot->shape = s->states[i].shape;
 }
 
 /* Ties a program's state values to the session's. The first program may bring new ones (slots). */
@@ -69,6 +80,7 @@ static brasa_status bind_states(brasa_session *s, graph *g)
             if (status != BRASA_OK)
                 return status;
             x->state = s->nstates - 1;
+            name_shape(s, &s->states[x->state]);
         }
         if (s->state_offset) { /* what the first program chose holds for all */
             x->layout = s->states[x->state].layout;
@@ -86,7 +98,8 @@ static void keep_layouts(brasa_session *s, const graph *g)
             continue;
         state *st = &s->states[g->values[v].state];
         st->layout = g->values[v].layout;
-        st->bytes = layout_count(&st->layout, &st->shape) * (int64_t)dtype_size(st->type);
+        st->stored = g->values[v].shape;
+        st->bytes = layout_count(&st->layout, &st->stored) * (int64_t)dtype_size(st->type);
     }
 }
 
@@ -103,21 +116,77 @@ static double load(const void *data, dtype type, int64_t i)
     return type == F64 ? ((const double *)data)[i] : (double)((const float *)data)[i];
 }
 
-/* Initial values: parameter p of the graph draws from stream p, so one layer's weights do not depend on another's. */
-static void set_initial(brasa_session *s, const state *st, uint32_t stream)
+/* Going through a tensor in the order of its shape, whatever its layout: each(w, i, at) is called for element i,
+ * stored at `at`, with the rows split over the threads. */
+typedef struct walk {
+    const shape *shape;
+    int64_t *table;
+    void (*each)(const struct walk *w, int64_t i, int64_t at);
+    void *stored; /* the tensor */
+    dtype type;
+    void *plain; /* the other side of a copy */
+    dtype plain_type;
+    const initializer *start;
+    random_stream random;
+} walk;
+
+static void walk_rows(void *user, int64_t begin, int64_t end)
 {
-    const random_stream r = {.seed = s->options.seed, .purpose = RANDOM_WEIGHTS, .stream = stream};
-    const int64_t count = shape_count(&st->shape);
-    void *data = session_state_data(s, st);
-    int64_t index[MAX_RANK] = {0};
-    for (int64_t i = 0; i < count; i++, index_next(&st->shape, index)) {
-        double x = st->start.a;
-        if (st->start.form == START_UNIFORM)
-            x = random_uniform(&r, (uint64_t)i, st->start.a, st->start.b);
-        else if (st->start.form == START_NORMAL)
-            x = st->start.a + st->start.b * random_normal(&r, (uint64_t)i);
-        store(data, st->type, layout_offset(&st->layout, &st->shape, index), x);
+    const walk *w = user;
+    const int rank = w->shape->rank;
+    const int64_t length = rank ? w->shape->dim[rank - 1] : 1;
+    const int64_t *last = w->table;
+    for (int d = 0; d < rank - 1; d++)
+        last += w->shape->dim[d];
+    for (int64_t row = begin; row < end; row++) {
+        const int64_t base = layout_row_base(w->shape, w->table, row);
+        for (int64_t k = 0; k < length; k++)
+            w->each(w, row * length + k, base + last[k]);
     }
+}
+
+static brasa_status walk_through(brasa_context *ctx, walk *w, const layout *l)
+{
+    const int64_t entries = layout_table_size(w->shape);
+    w->table = mem_get(ctx, (size_t)entries * sizeof *w->table);
+    if (!w->table)
+        return fail_memory(ctx, (size_t)entries * sizeof *w->table);
+    layout_table_fill(l, w->shape, w->table);
+    threads_for(ctx->threads, shape_span(w->shape, 0, w->shape->rank - 1), walk_rows, w);
+    mem_put(ctx, w->table);
+    return BRASA_OK;
+}
+
+static void copy_out(const walk *w, int64_t i, int64_t at)
+{
+    store(w->plain, w->plain_type, i, load(w->stored, w->type, at));
+}
+
+static void copy_in(const walk *w, int64_t i, int64_t at)
+{
+    store(w->stored, w->type, at, load(w->plain, w->plain_type, i));
+}
+
+static void draw(const walk *w, int64_t i, int64_t at)
+{
+    double x = w->start->a;
+    if (w->start->form == START_UNIFORM)
+        x = random_uniform(&w->random, (uint64_t)i, w->start->a, w->start->b);
+    else if (w->start->form == START_NORMAL)
+        x = w->start->a + w->start->b * random_normal(&w->random, (uint64_t)i);
+    store(w->stored, w->type, at, x);
+}
+
+/* Initial values: parameter p of the graph draws from stream p, so one layer's weights do not depend on another's. */
+static brasa_status set_initial(brasa_session *s, const state *st, uint32_t stream)
+{
+    walk w = {.shape = &st->stored,
+              .each = draw,
+              .stored = session_state_data(s, st),
+              .type = st->type,
+              .start = &st->start};
+    w.random = (random_stream){.seed = s->options.seed, .purpose = RANDOM_WEIGHTS, .stream = stream};
+    return walk_through(s->ctx, &w, &st->layout);
 }
 
 /* --- memory ------------------------------------------------------------------------------------------------------
@@ -128,10 +197,12 @@ static int64_t align_up(int64_t bytes)
     return (bytes + PLAN_ALIGN - 1) / PLAN_ALIGN * PLAN_ALIGN;
 }
 
-static void link_all(brasa_session *s)
+static brasa_status link_all(brasa_session *s)
 {
-    for (program *p = s->arena ? s->programs : NULL; p; p = p->next)
-        program_link(p, s->arena, s->state_offset, s->arena + s->persistent);
+    brasa_status status = BRASA_OK;
+    for (program *p = s->arena ? s->programs : NULL; p && status == BRASA_OK; p = p->next)
+        status = program_link(p, s->arena, s->state_offset, s->arena + s->persistent);
+    return status;
 }
 
 /* Makes the allocation large enough for `transient` bytes of a program; state moves along. */
@@ -185,6 +256,8 @@ static brasa_status compile(brasa_session *s, program *p)
     g->seed = s->options.seed;
     g->inference = s->options.inference;
     brasa_status status = pass_lower(g, s->source, p->batch, p->training);
+    if (status == BRASA_OK)
+        status = pass_views(g);
     if (status == BRASA_OK && p->training)
         status = optimizer_emit(s, g);
     if (status == BRASA_OK && !s->options.no_fusion)
@@ -264,8 +337,7 @@ brasa_status brasa_session_prepare(brasa_session *s, bool training, int64_t batc
     }
     p->next = s->programs;
     s->programs = p;
-    link_all(s);
-    return BRASA_OK;
+    return link_all(s);
 }
 
 /* The first program decides what state there is; then memory is taken and the state set. */
@@ -306,11 +378,10 @@ static brasa_status start(brasa_session *s, const brasa_session_options *o)
     if (s->options.plan_only)
         return BRASA_OK;
     uint32_t stream = 0;
-    for (int i = 0; i < s->nstates; i++)
+    for (int i = 0; i < s->nstates && status == BRASA_OK; i++)
         if (s->states[i].kind == VALUE_PARAM || s->states[i].kind == VALUE_BUFFER)
-            set_initial(s, &s->states[i], stream++);
-    link_all(s);
-    return BRASA_OK;
+            status = set_initial(s, &s->states[i], stream++);
+    return status == BRASA_OK ? link_all(s) : status;
 }
 
 brasa_status brasa_session_new(brasa_graph *g, const brasa_session_options *options, brasa_session **out)
@@ -466,11 +537,13 @@ brasa_status brasa_fetch(brasa_session *s, const char *output, void *data, size_
         memcpy(data, from, bytes);
         return BRASA_OK;
     }
-    int64_t index[MAX_RANK] = {0}, i = 0;
-    do
-        store(data, v->type, i++, load(from, v->type, layout_offset(&v->layout, &v->shape, index)));
-    while (index_next(&v->shape, index));
-    return BRASA_OK;
+    walk w = {.shape = &v->shape,
+              .each = copy_out,
+              .stored = (void *)from,
+              .type = v->type,
+              .plain = data,
+              .plain_type = v->type};
+    return walk_through(s->ctx, &w, &v->layout);
 }
 
 /* Feeds a network with one input of pictures and at most one of labels. */
@@ -564,10 +637,13 @@ brasa_status brasa_param_get(brasa_session *s, const char *name, float *data, in
     brasa_status status = find_real(s, name, count, &st);
     if (status != BRASA_OK)
         return status;
-    int64_t index[MAX_RANK] = {0};
-    for (int64_t i = 0; i < count; i++, index_next(&st->shape, index))
-        data[i] = (float)load(session_state_data(s, st), st->type, layout_offset(&st->layout, &st->shape, index));
-    return BRASA_OK;
+    walk w = {.shape = &st->stored,
+              .each = copy_out,
+              .stored = session_state_data(s, st),
+              .type = st->type,
+              .plain = data,
+              .plain_type = F32};
+    return walk_through(s->ctx, &w, &st->layout);
 }
 
 brasa_status brasa_param_set(brasa_session *s, const char *name, const float *data, int64_t count)
@@ -576,10 +652,13 @@ brasa_status brasa_param_set(brasa_session *s, const char *name, const float *da
     brasa_status status = find_real(s, name, count, &st);
     if (status != BRASA_OK)
         return status;
-    int64_t index[MAX_RANK] = {0};
-    for (int64_t i = 0; i < count; i++, index_next(&st->shape, index))
-        store(session_state_data(s, st), st->type, layout_offset(&st->layout, &st->shape, index), data[i]);
-    return BRASA_OK;
+    walk w = {.shape = &st->stored,
+              .each = copy_in,
+              .stored = session_state_data(s, st),
+              .type = st->type,
+              .plain = (void *)data,
+              .plain_type = F32};
+    return walk_through(s->ctx, &w, &st->layout);
 }
 
 int64_t brasa_session_steps(const brasa_session *s)

@@ -12,6 +12,7 @@ typedef struct state {
     dtype type;
     shape shape;
     initializer start;
+    shape stored; /* as many elements in the same order, in the shape that the layout speaks of: see graph/views.c */
     layout layout;
     int64_t bytes; /* padding of the layout included */
 } state;

@@ -38,8 +38,8 @@ static brasa_status add_item(items *all, pool *p, item added)
     all->list = grown;
     all->list[all->count++] = added;
     int64_t sizes = 0;
-    for (int d = 0; d < added.st->shape.rank; d++)
-        sizes += added.st->shape.dim[d];
+    for (int d = 0; d < added.st->stored.rank; d++)
+        sizes += added.st->stored.dim[d];
     all->most_sizes = sizes > all->most_sizes ? sizes : all->most_sizes;
     return BRASA_OK;
 }
@@ -80,12 +80,12 @@ typedef struct walk {
 /* tables: room for items.most_sizes numbers. */
 static walk walk_start(const state *st, int64_t *tables)
 {
-    walk w = {.shape = &st->shape, .plain = layout_plain(&st->layout)};
-    for (int d = 0; d < st->shape.rank && !w.plain; d++) {
+    walk w = {.shape = &st->stored, .plain = layout_plain(&st->layout)};
+    for (int d = 0; d < st->stored.rank && !w.plain; d++) {
         int64_t index[MAX_RANK] = {0};
         w.share[d] = tables;
-        for (; index[d] < st->shape.dim[d]; index[d]++)
-            *tables++ = layout_offset(&st->layout, &st->shape, index);
+        for (; index[d] < st->stored.dim[d]; index[d]++)
+            *tables++ = layout_offset(&st->layout, &st->stored, index);
     }
     return w;
 }
