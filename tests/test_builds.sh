@@ -16,6 +16,7 @@ if command -v clang >/dev/null; then
 else
     skip "clang compiles it without a warning" "no clang"
 fi
-check "it compiles without OpenMP" build serial -DBRASA_OPENMP=OFF
-check "the build without OpenMP passes the core tests" "$work/serial/tests/test_core"
+check "it compiles without OpenMP and oneDNN" build bare -DBRASA_OPENMP=OFF -DBRASA_ONEDNN=OFF
+check "that build passes the core tests" "$work/bare/tests/test_core"
+check "and proves its dense layer" "$work/bare/tests/test_gradients" dense
 finish

@@ -11,8 +11,8 @@ install() {
 with_pkg_config() { # program, then options of pkg-config and of the compiler
     local program=$1 static=${2:-}
     # shellcheck disable=SC2046,SC2086
-    $CC -std=c11 -Wall -Wextra -Wpedantic -Werror $static -o "$program" "$work/small.c" \
-        $(pkg-config ${static:+--static} --cflags --libs brasa)
+    $CC -std=c11 -Wall -Wextra -Wpedantic -Werror -o "$program" "$work/small.c" \
+        $(pkg-config ${static:+--static} --cflags --libs brasa | sed "${static:+s/-lbrasa/-l:libbrasa.a/}")
 }
 
 with_cmake() {

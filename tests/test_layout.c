@@ -111,7 +111,7 @@ static int run_with(brasa_context *ctx, const char *model, int batch, const layo
     }
     CHECK_STATUS(pass_fuse(g), BRASA_OK);
     CHECK_STATUS(pass_prune(g), BRASA_OK);
-    CHECK_STATUS(pass_select(g, NULL), BRASA_OK);
+    CHECK_STATUS(pass_select(g, "_ref"), BRASA_OK);
     CHECK_STATUS(pass_plan(g, true, &r.p.plan), BRASA_OK);
     int64_t size = 0;
     r.offset = calloc((size_t)g->nvalues, sizeof *r.offset);
@@ -124,8 +124,8 @@ static int run_with(brasa_context *ctx, const char *model, int batch, const layo
         size += (x->bytes + 63) / 64 * 64;
     }
     CHECK_STATUS(program_prepare(&r.p), BRASA_OK);
-    r.state = malloc((size_t)size + 64);
-    r.transient = malloc((size_t)r.p.plan.bytes + 64);
+    r.state = aligned_alloc(PLAN_ALIGN, (size_t)size + PLAN_ALIGN);
+    r.transient = aligned_alloc(PLAN_ALIGN, (size_t)r.p.plan.bytes);
     memset(r.transient, 0xFF, (size_t)r.p.plan.bytes);
     for (int v = 0; v < g->nvalues; v++) {
         const value *x = &g->values[v];
@@ -140,7 +140,7 @@ static int run_with(brasa_context *ctx, const char *model, int batch, const layo
     }
     int label = graph_find(g, "label");
     memset(r.transient + g->values[label].offset, 0, (size_t)g->values[label].bytes);
-    program_link(&r.p, r.state, r.offset, r.transient);
+    CHECK_STATUS(program_link(&r.p, r.state, r.offset, r.transient), BRASA_OK);
     CHECK_STATUS(program_run(&r.p), BRASA_OK);
     memcpy(logits, r.transient + g->values[graph_find(g, "logits")].offset, bytes);
     int reorders = 0;

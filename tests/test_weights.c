@@ -391,6 +391,7 @@ TEST(layouts)
         static const char *const names[] = {"plain", "last", "blocks", "blocks in blocks"};
         state *st = &states[i];
         *st = (state){.name = names[i], .kind = VALUE_PARAM, .type = F32, .shape = shape_4(20, 33, 3, 2)};
+        st->stored = st->shape;
         st->layout = layouts[i];
         st->bytes = layout_count(&st->layout, &st->shape) * 4;
         offsets[i] = i * (int64_t)sizeof there[0];
