@@ -194,7 +194,7 @@ static const op_case cases[] = {
     {"1x2x6x6", "3 stride=1 pad=same"},
     {"2x3x7x8", "3x2 stride=2 pad=same", 0, 0, "tfkeras"},
     {"2x3x7x8", "3 stride=2 pad=same", 0, 0, "caffe"},
-    {"2x20x9x7", "3x2 stride=2x3 pad=1"}, /* the last four again, in blocks of channels */
+    {"2x20x9x7", "3x2 stride=2x3 pad=1"}, /* in blocks of channels */
     {"1x5x8x7", "3 stride=2 pad=0,1,1,0 count_pad=no"},
     {"1x33x9x9", "2 stride=4"},
     {"2x4x5x5", "2 stride=2 pad=1 ceil"},

@@ -1,5 +1,4 @@
-/* reorder.h - what the kernels of the reorder share: going along the loops of a part (see layout_part in layout.h).
- */
+/* reorder.h - what the kernels of the reorder share: going along the loops of a layout_part (see layout.h). */
 #ifndef OPS_REORDER_H
 #define OPS_REORDER_H
 
