@@ -5,6 +5,7 @@
 #include "cli.h"
 
 #include "core/cgroup.h"
+#include "core/isa.h"
 #include "core/threads.h"
 #include "ops/op.h"
 
@@ -121,6 +122,8 @@ static void print_json(const machine *m)
     else
         json_text(&j, "cgroup_cpus", NULL);
     json_int(&j, "threads", m->threads);
+    json_text(&j, "isa", isa_name(isa_available()));
+    json_text(&j, "onednn", library_onednn());
     json_bytes(&j, "memory_bytes", m->total);
     json_bytes(&j, "memory_available_bytes", m->available);
     json_bytes(&j, "cgroup_memory_bytes", m->cgroup_memory);
@@ -150,6 +153,12 @@ static void print_text(const machine *m)
         printf("cgroup limit %s\n", print_bytes(m->cgroup_memory).text);
     else
         printf("no cgroup limit\n");
+    printf("kernels   for %s%s (BRASA_ISA=ref, avx2 or avx512 for less)\n", isa_name(isa_available()),
+           isa_available() == ISA_ANY ? ", plain C" : "");
+    if (library_onednn())
+        printf("oneDNN    %s\n", library_onednn());
+    else
+        printf("oneDNN    none: large networks train slowly (Debian: libdnnl-dev, then build again)\n");
     printf("library   %d layers, %d ops with their gradients and updates, %d kernels\n", m->layers, m->ops,
            m->kernels);
 }

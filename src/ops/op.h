@@ -166,6 +166,8 @@ const op_def *op_at(int index);
 const op_def *op_find(const char *word);
 /* The next kernel for an op and real type after `after` (NULL: the first), fastest first; NULL: no more. */
 const kernel *kernel_next(const op_def *op, dtype real, const kernel *after);
+/* The version of oneDNN that this build has, or NULL. */
+const char *library_onednn(void);
 
 /* Ops that passes and other ops emit by name. */
 extern const op_def accuracy_op, add_op, clip_scale_op, constant_op, count_step_op, dense_op, moving_average_op,

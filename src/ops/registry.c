@@ -1,5 +1,8 @@
 /* registry.c - the tables made of ops.def. The only place that knows which features this build has. */
 #include "ops/op.h"
+#ifdef BRASA_ONEDNN
+#include "backend/cpu/onednn.h"
+#endif
 
 #include <string.h>
 
@@ -78,4 +81,13 @@ const kernel *kernel_next(const op_def *op, dtype real, const kernel *after)
         }
     }
     return NULL;
+}
+
+const char *library_onednn(void)
+{
+#ifdef BRASA_ONEDNN
+    return onednn_version();
+#else
+    return NULL;
+#endif
 }

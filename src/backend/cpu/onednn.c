@@ -583,3 +583,12 @@ brasa_status onednn_run(const step *s)
         step_for(s, s->out[0].count, (double)s->out[0].count, relu6_range);
     return BRASA_OK;
 }
+
+#define TEXT_(x)      #x
+#define TEXT(x)       TEXT_(x)
+#define DOTS(a, b, c) TEXT(a) "." TEXT(b) "." TEXT(c)
+
+const char *onednn_version(void)
+{
+    return DOTS(DNNL_VERSION_MAJOR, DNNL_VERSION_MINOR, DNNL_VERSION_PATCH);
+}

@@ -45,6 +45,9 @@ typedef struct onednn_places {
 /* Sets n->state; BRASA_NO_KERNEL where the library has no fast implementation. */
 brasa_status onednn_open(graph *g, node *n, const onednn_layer *layer, const onednn_places *places);
 
+/* "2.6.3" */
+const char *onednn_version(void);
+
 /* The other hooks of a kernel, the same for all. */
 void onednn_close(brasa_context *ctx, void *state);
 void onednn_layouts(const graph *g, const node *n, layout *in, layout *out);
