@@ -169,6 +169,7 @@ static inline double proof_number(const value *v, int64_t i)
     case START_UNIFORM:
         return (float)(v->start.a + (v->start.b - v->start.a) * x);
     case START_NORMAL:
+    case START_TRUNCATED: /* what is cut off does no harm here */
         return (float)(v->start.a + v->start.b * random_normal(&s, (uint64_t)i));
     case START_CONSTANT:
         break;

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 
 /* What numbers look like: deviation, the largest size (0: unlimited), and the fourth moment over the variance
- * squared: 9 / 5 if uniform, 3 if normal. */
+ * squared: 9 / 5 if uniform, 3 if normal, 2.3655 if that is cut at two deviations. */
 typedef struct look {
     double mean, deviation, limit, kurtosis;
 } look;
@@ -20,24 +20,28 @@ static look uniform_look(double bound)
     return (look){0, bound / sqrt(3), bound, 1.8};
 }
 
-static look normal_look(double deviation)
+/* Of Keras' kind: cut, and the deviation is that of what is left. */
+static look normal_look(double deviation, bool cut)
 {
-    return (look){0, deviation, 0, 3};
+    return cut ? (look){0, deviation, 2 * deviation / 0.87962566, 2.3655} : (look){0, deviation, 0, 3};
 }
 
-static look expected(const char *word, double fan_in, double fan_out)
+static look expected(const char *dialect_name, const char *word, double fan_in, double fan_out)
 {
     const double both = fan_in + fan_out;
+    const bool cut = strstr(dialect_name, "keras") != NULL;
     if (strcmp(word, "one") == 0)
         return (look){1, 0, 1, 0};
+    if (strcmp(word, "constant") == 0)
+        return (look){0.25, 0, 0.25, 0};
     if (strcmp(word, "he_uniform") == 0)
         return uniform_look(sqrt(6 / fan_in));
     if (strcmp(word, "he_normal") == 0)
-        return normal_look(sqrt(2 / fan_in));
+        return normal_look(sqrt(2 / fan_in), cut);
     if (strcmp(word, "glorot_uniform") == 0)
         return uniform_look(sqrt(6 / both));
     if (strcmp(word, "glorot_normal") == 0)
-        return normal_look(sqrt(2 / both));
+        return normal_look(sqrt(2 / both), cut);
     if (strcmp(word, "fan_in_uniform") == 0)
         return uniform_look(1 / sqrt(fan_in));
     if (strcmp(word, "caffe_xavier") == 0)
@@ -106,11 +110,11 @@ TEST(weights)
             const char *name = dialect_at(d)->name, *word = initializer_words[w];
             char layer[64];
             CASE("%s %s dense", name, word);
-            snprintf(layer, sizeof layer, "dense 384 init=%s", word);
-            check_layer(name, layer, "layer.weight", expected(word, 256, 384));
+            snprintf(layer, sizeof layer, "dense 384 init=%s init_value=0.25", word);
+            check_layer(name, layer, "layer.weight", expected(name, word, 256, 384));
             CASE("%s %s conv", name, word);
-            snprintf(layer, sizeof layer, "conv 128 3 init=%s", word);
-            check_layer(name, layer, "layer.weight", expected(word, 576, 1152));
+            snprintf(layer, sizeof layer, "conv 128 3 init=%s init_value=0.25", word);
+            check_layer(name, layer, "layer.weight", expected(name, word, 576, 1152));
         }
     }
 }
@@ -126,8 +130,8 @@ TEST(dialects)
     };
     for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++) {
         CASE("%s", rows[r][0]);
-        check_layer(rows[r][0], "dense 384", "layer.weight", expected(rows[r][1], 256, 384));
-        check_layer(rows[r][0], "conv 128 3", "layer.weight", expected(rows[r][1], 576, 1152));
-        check_layer(rows[r][0], "dense 100000", "layer.bias", expected(rows[r][2], 256, 100000));
+        check_layer(rows[r][0], "dense 384", "layer.weight", expected(rows[r][0], rows[r][1], 256, 384));
+        check_layer(rows[r][0], "conv 128 3", "layer.weight", expected(rows[r][0], rows[r][1], 576, 1152));
+        check_layer(rows[r][0], "dense 100000", "layer.bias", expected(rows[r][0], rows[r][2], 256, 100000));
     }
 }

@@ -43,6 +43,7 @@ typedef enum initializer_kind {
     INIT_GLOROT_NORMAL,  /* deviation sqrt(2 / (fan_in + fan_out)) */
     INIT_FAN_IN_UNIFORM, /* +- 1 / sqrt(fan_in): PyTorch's kaiming_uniform(a = sqrt(5)), for weight and bias */
     INIT_CAFFE_XAVIER,   /* +- sqrt(3 / fan_in) */
+    INIT_CONSTANT,       /* the number that the layer is given as init_value */
     INIT_DIALECT,        /* what the dialect says for a weight */
 } initializer_kind;
 extern const char *const initializer_words[]; /* by initializer_kind, NULL-terminated */
@@ -75,6 +76,7 @@ typedef struct dialect {
     int clip;
 
     int weight_init, bias_init;
+    bool truncated_normal; /* he_normal and glorot_normal are cut at two deviations, and wider before that */
 
     double batchnorm_momentum; /* the share of the new value in the running one */
     double batchnorm_epsilon;

@@ -217,16 +217,28 @@ int grad_emit(grad_args *a, const op_def *op, int nin, const int *in, int nout, 
     return a->g->nodes[n].out[0];
 }
 
-static initializer initializer_make(const param_spec *p)
+/* A normal of this deviation. Some dialects cut at two deviations of a wider one, whose own deviation is then so much
+ * smaller. */
+static initializer normal_start(const dialect *d, double deviation)
+{
+    const double cut = 0.87962566103423978;
+    if (d->truncated_normal)
+        return (initializer){START_TRUNCATED, 0, deviation / cut};
+    return (initializer){START_NORMAL, 0, deviation};
+}
+
+static initializer initializer_make(const param_spec *p, const dialect *d)
 {
     double in = p->fan_in, both = p->fan_in + p->fan_out, bound = 0;
     switch (p->init) {
+    case INIT_CONSTANT:
+        return (initializer){START_CONSTANT, p->value, 0};
     case INIT_ONE:
         return (initializer){START_CONSTANT, 1, 0};
     case INIT_HE_NORMAL:
-        return (initializer){START_NORMAL, 0, sqrt(2 / in)};
+        return normal_start(d, sqrt(2 / in));
     case INIT_GLOROT_NORMAL:
-        return (initializer){START_NORMAL, 0, sqrt(2 / both)};
+        return normal_start(d, sqrt(2 / both));
     case INIT_HE_UNIFORM:
         bound = sqrt(6 / in);
         break;
@@ -267,7 +279,7 @@ static int add_params(graph *g, const op_def *op, const char *name, const void *
         int v = graph_value(g, specs[i].buffer ? VALUE_BUFFER : VALUE_PARAM, g->real, &specs[i].shape, full);
         if (v < 0)
             return -1;
-        g->values[v].start = initializer_make(&specs[i]);
+        g->values[v].start = initializer_make(&specs[i], g->dialect);
         in[nin++] = v;
     }
     return nin;

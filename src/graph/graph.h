@@ -33,9 +33,10 @@ typedef enum value_kind {
     VALUE_COUNTER, /* the number of training steps done, i64 */
 } value_kind;
 
-/* How a parameter starts: uniform in [a, b), normal with mean a and deviation b, or a everywhere. */
+/* How a parameter starts: uniform in [a, b), normal with mean a and deviation b, the same without what lies two
+ * deviations or more from a, or a everywhere. */
 typedef struct initializer {
-    enum { START_CONSTANT, START_UNIFORM, START_NORMAL } form;
+    enum { START_CONSTANT, START_UNIFORM, START_NORMAL, START_TRUNCATED } form;
     double a, b;
 } initializer;
 

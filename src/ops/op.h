@@ -36,7 +36,8 @@ typedef struct param_spec {
     shape shape;
     initializer_kind init;
     double fan_in, fan_out;
-    bool buffer; /* not trained */
+    bool buffer;  /* not trained */
+    double value; /* of INIT_CONSTANT */
 } param_spec;
 /* Returns how many; 0 where the inputs make no sense (infer says why). */
 typedef int (*params_hook)(const void *attr, const shape *in, int nin, const dialect *d, param_spec *out);

@@ -169,11 +169,16 @@ static void copy_in(const walk *w, int64_t i, int64_t at)
 
 static void draw(const walk *w, int64_t i, int64_t at)
 {
+    random_stream r = w->random;
     double x = w->start->a;
     if (w->start->form == START_UNIFORM)
-        x = random_uniform(&w->random, (uint64_t)i, w->start->a, w->start->b);
-    else if (w->start->form == START_NORMAL)
-        x = w->start->a + w->start->b * random_normal(&w->random, (uint64_t)i);
+        x = random_uniform(&r, (uint64_t)i, w->start->a, w->start->b);
+    if (w->start->form == START_NORMAL || w->start->form == START_TRUNCATED) {
+        double n = random_normal(&r, (uint64_t)i);
+        for (; w->start->form == START_TRUNCATED && fabs(n) >= 2; n = random_normal(&r, (uint64_t)i))
+            r.step++; /* what is cut off is drawn again, from the next step of the stream */
+        x += w->start->b * n;
+    }
     store(w->stored, w->type, at, x);
 }
 

@@ -320,6 +320,7 @@ static const field fields[] = {
     {"groups", FIELD_INT, AT(groups), "1", 1, 1 << 28, NULL, false, "parts of the channels that do not meet"},
     {"bias", FIELD_BOOL, AT(bias), "yes", 0, 0, NULL, false, "add a learned constant"},
     {"init", FIELD_WORD, AT(init), "dialect", 0, 0, initializer_words, false, "initial weights"},
+    {"init_value", FIELD_REAL, AT(init_value), "0", 0, 0, NULL, false, "every weight, with init=constant"},
     {0},
 };
 #undef AT
@@ -340,7 +341,7 @@ static int params(const void *attr, const shape *in, int nin, const dialect *d, 
     /* PyTorch and Keras read both fans off the weight's shape, so the outgoing one knows no groups. */
     const double RS = (double)R * S, fan_in = (double)depth * RS, fan_out = t->channels * RS;
     const shape wei = shape_4(t->channels, depth, R, S);
-    out[0] = (param_spec){"weight", wei, (initializer_kind)t->init, fan_in, fan_out, false};
+    out[0] = (param_spec){"weight", wei, (initializer_kind)t->init, fan_in, fan_out, false, t->init_value};
     out[1] = (param_spec){"bias", shape_1(t->channels), (initializer_kind)d->bias_init, fan_in, fan_out, false};
     return t->bias ? 2 : 1;
 }

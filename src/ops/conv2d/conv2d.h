@@ -9,6 +9,7 @@ typedef struct conv2d_attr {
     int channels, groups;
     bool bias;
     int init;
+    double init_value;
 } conv2d_attr;
 
 extern const op_def conv2d_op;              /* in: src, wei [, bia]; out: dst */

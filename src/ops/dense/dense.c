@@ -97,6 +97,8 @@ static const field fields[] = {
     {"features", FIELD_INT, offsetof(dense_attr, features), NULL, 1, 1 << 28, NULL, true, "outputs"},
     {"bias", FIELD_BOOL, offsetof(dense_attr, bias), "yes", 0, 0, NULL, false, "add a learned constant"},
     {"init", FIELD_WORD, offsetof(dense_attr, init), "dialect", 0, 0, initializer_words, false, "initial weights"},
+    {"init_value", FIELD_REAL, offsetof(dense_attr, init_value), "0", 0, 0, NULL, false,
+     "every weight, with init=constant"},
     {0},
 };
 
@@ -107,7 +109,8 @@ static int params(const void *attr, const shape *in, int nin, const dialect *d, 
     if (in[0].rank != 2)
         return 0;
     double C = (double)in[0].dim[1], K = t->features;
-    out[0] = (param_spec){"weight", shape_2(t->features, in[0].dim[1]), (initializer_kind)t->init, C, K, false};
+    out[0] = (param_spec){"weight",     shape_2(t->features, in[0].dim[1]), (initializer_kind)t->init, C, K, false,
+                          t->init_value};
     out[1] = (param_spec){"bias", shape_1(t->features), (initializer_kind)d->bias_init, C, K, false};
     return t->bias ? 2 : 1;
 }

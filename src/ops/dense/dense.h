@@ -8,6 +8,7 @@ typedef struct dense_attr {
     int features;
     bool bias;
     int init;
+    double init_value;
 } dense_attr;
 
 extern const op_def dense_op;              /* in: src, wei [, bia]; out: dst */
