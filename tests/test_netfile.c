@@ -396,3 +396,16 @@ TEST(random_files)
     }
     CHECK(good < 3000);
 }
+
+/* What shows only with the batch size, when the network is compiled, still has its line. */
+TEST(errors_while_compiling_name_the_line)
+{
+    brasa_graph *g = graph_of("input 4\ndense 3\nbatchnorm\nclassify 2\n");
+    CHECK_STATUS(brasa_graph_status(g), BRASA_OK);
+    brasa_session *s = NULL;
+    CHECK_STATUS(brasa_session_new(g, &(brasa_session_options){.batch = 1}, &s), BRASA_BAD_SHAPE);
+    CHECK_HAS(brasa_graph_error(g), ".net:3: batchnorm");
+    CHECK_STATUS(brasa_session_new(g, &(brasa_session_options){.batch = 2}, &s), BRASA_OK);
+    brasa_session_free(s);
+    brasa_graph_free(g);
+}

@@ -77,6 +77,7 @@ typedef struct node {
     void *attr;       /* op->attr_size bytes, or NULL */
     int nin, nout;
     int *in, *out;
+    int line; /* of the model file that it comes from, or 0 */
     node_role role;
     activation act; /* applied to output 0 on its way out: set by fuse */
     bool dead;      /* removed by the next graph_sweep */
@@ -103,6 +104,7 @@ struct brasa_graph {
     struct readers *readers; /* of each value, while nodes are fused: see fuse.h */
     uint64_t seed;
     const char *scope;
+    const char *file; /* the model file that it was read from, or NULL */
     value *values;
     node *nodes;
     int nvalues, nnodes, value_capacity, node_capacity;

@@ -69,6 +69,8 @@ brasa_status pass_lower(graph *to, const graph *from, int64_t batch, bool traini
             n->op->lower(&a);
         else
             lower_copy(&a);
+        if (to->status != BRASA_OK && n->line)
+            fail_prefix(to->ctx, "%s:%d", from->file, n->line);
         for (int k = 0; k < n->nout; k++) {
             map[n->out[k]] = to->status == BRASA_OK ? copy_output(to, &from->values[n->out[k]], out[k]) : -1;
         }

@@ -293,6 +293,7 @@ static brasa_status read_text(reader *r, const char *path, char *text, size_t si
         char *next = line + length + 1;
         number++;
         brasa_status status = BRASA_OK;
+        const int before = r->g->nnodes;
         line[length] = '\0';
         if (length > MAX_LINE)
             status = refuse(r, fail(r->g->ctx, BRASA_BAD_FILE, "a line of %zu letters; at most %d are allowed",
@@ -303,6 +304,8 @@ static brasa_status read_text(reader *r, const char *path, char *text, size_t si
             graph_where(r->g, path, number);
             return status;
         }
+        for (int i = before; i < r->g->nnodes; i++)
+            r->g->nodes[i].line = number;
         line = next;
     }
     return BRASA_OK;
@@ -343,6 +346,10 @@ brasa_status netfile_build(brasa_graph *g, const char *path, int classes)
     if (status != BRASA_OK) {
         graph_stick(g, status);
         return status;
+    }
+    if (!(g->file = pool_text(&g->pool, "%s", path))) {
+        graph_stick(g, fail_memory(g->ctx, strlen(path) + 1));
+        return g->status;
     }
     reader r = {.g = g, .classes = classes, .last = {g, -1}};
     status = read_text(&r, path, text, size);
