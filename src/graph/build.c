@@ -191,8 +191,7 @@ int32_t brasa_tensor_shape(brasa_tensor x, int64_t out[6])
     return s->rank;
 }
 
-/* --- layers --------------------------------------------------------------------------------------------------------
- */
+/* --- layers ----------------------------------------------------------------------------------------------- */
 
 /* A layer's text in parts: "conv 64 3x3 name=stem" is the word "conv", the name "stem" and the settings "64 3x3". */
 typedef struct layer_text {
@@ -314,8 +313,7 @@ brasa_tensor brasa_apply_n(brasa_graph *g, const brasa_tensor *inputs, int32_t c
     return y;
 }
 
-/* --- shortcuts
- * ------------------------------------------------------------------------------------------------------ */
+/* --- shortcuts -------------------------------------------------------------------------------------------- */
 
 brasa_tensor brasa_conv2d(brasa_tensor x, int32_t channels, int32_t size, int32_t padding)
 {
@@ -405,8 +403,7 @@ brasa_tensor brasa_classify(brasa_tensor x, int32_t classes)
     return brasa_apply(x, "classify %d", classes);
 }
 
-/* --- parameters
- * -------------------------------------------------------------------------------------------------------- */
+/* --- parameters ------------------------------------------------------------------------------------------- */
 
 bool brasa_graph_param_at(const brasa_graph *g, int32_t index, brasa_param_info *out)
 {

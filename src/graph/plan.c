@@ -134,8 +134,7 @@ int64_t plan_lower_bound(const plan_block *blocks, int count, int steps)
     return most;
 }
 
-/* --- from a graph to blocks ----------------------------------------------------------------------------------------
- */
+/* --- from a graph to blocks ------------------------------------------------------------------------------- */
 
 typedef struct liveness {
     int *last;  /* value -> last node that reads it */

@@ -158,8 +158,7 @@ struct kernel {
     brasa_status (*run)(const step *s);
 };
 
-/* --- the registry (registry.c, from ops.def)
- * ------------------------------------------------------------------------ */
+/* --- the registry (registry.c, from ops.def) -------------------------------------------------------------- */
 
 /* The index-th op of all, NULL past the last one. Parts of an op (its gradients) follow it. */
 const op_def *op_at(int index);
@@ -175,8 +174,7 @@ extern const op_def accuracy_op, add_op, clip_scale_op, constant_op, count_step_
     relu6_grad_op, relu6_op, relu_grad_op, relu_op, reorder_op, reshape_op, schedule_op, softmax_cross_entropy_op,
     softmax_grad_op, softmax_op, view_op;
 
-/* --- what several ops share (common.c)
- * ---------------------------------------------------------------------------------- */
+/* --- what several ops share (common.c) -------------------------------------------------------------------- */
 
 /* Splits items 0 .. items - 1 over the step's threads: range(s, begin, end) is called once in each thread, or once
  * for all where `work`, the total in simple operations, is too small to wake the pool for. Every item must be

@@ -194,8 +194,7 @@ static brasa_status set_initial(brasa_session *s, const state *st, uint32_t stre
     return walk_through(s->ctx, &w, &st->layout);
 }
 
-/* --- memory ------------------------------------------------------------------------------------------------------
- */
+/* --- memory ----------------------------------------------------------------------------------------------- */
 
 static int64_t align_up(int64_t bytes)
 {
@@ -250,8 +249,7 @@ static brasa_status lay_out_state(brasa_session *s)
     return BRASA_OK;
 }
 
-/* --- compiling -----------------------------------------------------------------------------------------------------
- */
+/* --- compiling -------------------------------------------------------------------------------------------- */
 
 /* The passes, one after the other. */
 static brasa_status compile(brasa_session *s, program *p)
@@ -430,8 +428,7 @@ const char *brasa_session_error(const brasa_session *s)
     return s->ctx->error;
 }
 
-/* --- running
- * ----------------------------------------------------------------------------------------------------------- */
+/* --- running ---------------------------------------------------------------------------------------------- */
 
 brasa_status brasa_use(brasa_session *s, bool training, int64_t batch)
 {
@@ -618,8 +615,7 @@ brasa_status brasa_eval_step(brasa_session *s, const float *images, const int32_
     return status == BRASA_OK ? fetch_scalar(s, "accuracy", accuracy) : status;
 }
 
-/* --- parameters
- * ------------------------------------------------------------------------------------------------------------ */
+/* --- parameters ------------------------------------------------------------------------------------------- */
 
 static brasa_status find_real(brasa_session *s, const char *name, int64_t count, const state **out)
 {

@@ -64,8 +64,7 @@ static brasa_status get_handles(brasa_context *ctx, const handles **out)
     return BRASA_OK;
 }
 
-/* --- descriptions of tensors
- * ---------------------------------------------------------------------------------------- */
+/* --- descriptions of tensors ------------------------------------------------------------------------------ */
 
 /* The layouts that both sides know. Ours are of the shape that Brasa has: weights of a grouped convolution have no
  * axis for the groups, so those stand with the library's tag for the shape that has one. */
@@ -183,8 +182,7 @@ static bool layout_of(md_pointer md, const shape *s, int groups, layout *out)
     return false;
 }
 
-/* --- primitive descriptors
- * ------------------------------------------------------------------------------------------ */
+/* --- primitive descriptors -------------------------------------------------------------------------------- */
 
 typedef struct descs {
     desc src, wei, bia, dst;
@@ -375,8 +373,7 @@ static dnnl_status_t make_pd_with_hint(const onednn_layer *l, dnnl_engine_t engi
     return status;
 }
 
-/* --- what a kernel keeps
- * --------------------------------------------------------------------------------------------- */
+/* --- what a kernel keeps ---------------------------------------------------------------------------------- */
 
 enum { MAX_ARGS = 6 };
 
