@@ -52,7 +52,7 @@ static void print_row(const brasa_model_info *m, const model_size *size)
         snprintf(input, sizeof input, "%dx%dx%d", m->input[0], m->input[1], m->input[2]);
     else
         snprintf(input, sizeof input, "%d", m->input[0]);
-    printf("%-16s %11s  %-9s %8d %7d\n", m->name, print_count(size->params).text, input, m->classes, size->layers);
+    printf("%-20s %11s  %-9s %8d %7d\n", m->name, print_count(size->params).text, input, m->classes, size->layers);
     printf("  ");
     wrapped(2, 2, m->summary);
 }
@@ -63,7 +63,7 @@ int run_models(const options *o)
     if (o->json)
         json_open(&j, NULL, '[');
     else
-        heading("%-16s %11s  %-9s %8s %7s", "model", "parameters", "input", "classes", "layers");
+        heading("%-20s %11s  %-9s %8s %7s", "model", "parameters", "input", "classes", "layers");
     brasa_model_info m;
     for (int32_t i = 0; brasa_model_at(i, &m); i++) {
         model_size size = {0};

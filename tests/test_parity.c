@@ -1,348 +1,41 @@
-/* test_parity.c - Brasa against PyTorch, on the networks that come with the library.
- *
- * tests/tools/make_torch_fixtures.py trained each network in float64 and wrote down, for a dozen of optimizers, the
- * losses of five steps and of an evaluation after them; for step 1 the norm of every parameter's gradient and its dot
- * product with random numbers (which a wrong order or sign changes, where a norm does not); and batch norm's running
- * statistics after the last step. Weights, inputs, labels and dropout masks are the same numbers on both sides: they
- * are Philox streams, drawn again here.
- *
- * What is close enough, in float: a loss within 1e-4 of itself; a norm or dot product within 1e-3 of the norm; or,
- * where PyTorch's own float32 is further from its float64 than half of that, twice its distance, which the fixture
- * holds. In double: 1e-10.
- */
-#include "test.h"
-#include "fixture.h"
+/* test_parity.c - Brasa against PyTorch (parity.h) on the small networks, with a dozen of optimizers. */
+#include "parity.h"
 
-enum { STEPS = 5, MAX_TENSORS = 32, MAX_SETTINGS = 16 };
-
-typedef struct measured { /* a tensor in two numbers, each with the distance of PyTorch's float32 */
-    double norm, norm_distance, dot, dot_distance;
-} measured;
-
-typedef struct tensor {
-    char name[64]; /* PyTorch's */
-    int64_t count;
-    int64_t shape[6];
-    int rank;
-    double low, high;
-    float *data; /* of a parameter: what it starts from */
-    measured want;
-} tensor;
-
-typedef struct setting {
-    double clip;
-    char optimizer[128], schedule[128];
-    double loss[STEPS + 1], distance[STEPS + 1];
-} setting;
-
-typedef struct network {
-    char name[64];
-    int64_t batch, input[6], features; /* features: of one sample */
-    int rank, classes, levels;
-    uint64_t seed;
-    tensor params[MAX_TENSORS], buffers[MAX_TENSORS];
-    setting settings[MAX_SETTINGS];
-    int nparams, nbuffers, nsettings;
-} network;
-
-static void read_measured(fixture *f, measured *m)
+/* One thread: results do not depend on their number (test_threads.c), and tests may run side by side. */
+static void check(const char *name, bool float64)
 {
-    m->norm = fixture_real(f);
-    m->norm_distance = fixture_real(f);
-    m->dot = fixture_real(f);
-    m->dot_distance = fixture_real(f);
-}
-
-static void read_param(fixture *f, network *n)
-{
-    tensor *t = &n->params[n->nparams];
-    snprintf(t->name, sizeof t->name, "%s", fixture_word(f));
-    t->rank = fixture_sizes(f, t->shape);
-    t->count = 1;
-    for (int i = 0; i < t->rank; i++)
-        t->count *= t->shape[i];
-    t->low = fixture_real(f);
-    t->high = fixture_real(f);
-    read_measured(f, &t->want);
-    t->data = malloc((size_t)t->count * sizeof *t->data);
-    for (int64_t i = 0; t->data && i < t->count; i++)
-        t->data[i] = (float)draw(n->seed, (uint32_t)n->nparams, i, t->low, t->high);
-    n->nparams++;
-}
-
-static void read_buffer(fixture *f, network *n)
-{
-    tensor *t = &n->buffers[n->nbuffers++];
-    snprintf(t->name, sizeof t->name, "%s", fixture_word(f));
-    t->count = (int64_t)fixture_real(f);
-    read_measured(f, &t->want);
-}
-
-static void read_setting(fixture *f, network *n)
-{
-    setting *s = &n->settings[n->nsettings++];
-    s->clip = fixture_real(f);
-    fixture_text(f, s->optimizer, sizeof s->optimizer);
-    fixture_text(f, s->schedule, sizeof s->schedule);
-    CHECK_TEXT(fixture_next(f), "losses");
-    for (int i = 0; i <= STEPS; i++)
-        s->loss[i] = fixture_real(f);
-    CHECK_TEXT(fixture_next(f), "distances");
-    for (int i = 0; i <= STEPS; i++)
-        s->distance[i] = fixture_real(f);
-}
-
-static void read_line(fixture *f, network *n, const char *word)
-{
-    if (strcmp(word, "network") == 0) {
-        snprintf(n->name, sizeof n->name, "%s", fixture_word(f));
-    } else if (strcmp(word, "batch") == 0) {
-        n->batch = (int64_t)fixture_real(f);
-    } else if (strcmp(word, "seed") == 0) {
-        n->seed = (uint64_t)fixture_real(f);
-    } else if (strcmp(word, "classes") == 0) {
-        n->classes = (int)fixture_real(f);
-    } else if (strcmp(word, "input") == 0) {
-        n->rank = fixture_sizes(f, n->input);
-        n->features = 1;
-        for (int i = 0; i < n->rank; i++)
-            n->features *= n->input[i];
-        fixture_word(f); /* "levels" */
-        n->levels = (int)fixture_real(f);
-    } else if (strcmp(word, "param") == 0 && n->nparams < MAX_TENSORS) {
-        read_param(f, n);
-    } else if (strcmp(word, "buffer") == 0 && n->nbuffers < MAX_TENSORS) {
-        read_buffer(f, n);
-    } else if (strcmp(word, "setting") == 0 && n->nsettings < MAX_SETTINGS) {
-        read_setting(f, n);
-    } else if (strcmp(word, "framework") != 0) {
-        test_fail(__FILE__, __LINE__, "line '%s' of the fixture is not understood", word);
-    }
-}
-
-static void read_network(const char *name, network *n)
-{
-    fixture f;
-    char path[128];
-    *n = (network){0};
-    snprintf(path, sizeof path, "torch/%s.txt", name);
-    if (!CHECK(fixture_open(&f, path)))
-        return;
-    for (const char *word = fixture_next(&f); word; word = fixture_next(&f))
-        read_line(&f, n, word);
-    fixture_close(&f);
-    CHECK(n->nparams > 0 && n->nsettings > 0);
-}
-
-static void free_network(network *n)
-{
-    for (int i = 0; i < n->nparams; i++)
-        free(n->params[i].data);
-}
-
-/* --- one session ---------------------------------------------------------------------------------------------- */
-
-typedef struct run {
-    const network *n;
-    brasa_graph *g;
-    brasa_session *s;
-    bool float64;
-} run;
-
-static size_t real_size(const run *r)
-{
-    return r->float64 ? sizeof(double) : sizeof(float);
-}
-
-static double read_real(const run *r, const void *data, int64_t i)
-{
-    return r->float64 ? ((const double *)data)[i] : ((const float *)data)[i];
-}
-
-static double larger(double a, double b)
-{
-    return a > b ? a : b;
-}
-
-/* The batch of a step. */
-static void feed(const run *r, int step)
-{
-    const network *n = r->n;
-    const int64_t count = n->batch * n->features;
-    double *wide = malloc((size_t)count * sizeof *wide);
-    float *narrow = malloc((size_t)count * sizeof *narrow);
-    int32_t *labels = malloc((size_t)n->batch * sizeof *labels);
-    for (int64_t i = 0; i < count; i++) {
-        double x = draw(n->seed, (uint32_t)(STREAM_INPUT + step), i, 0, 1);
-        narrow[i] = (float)(n->levels ? floor(x * n->levels) / (n->levels - 1) : x);
-        wide[i] = narrow[i];
-    }
-    for (int64_t i = 0; i < n->batch; i++)
-        labels[i] = (int32_t)(draw(n->seed, (uint32_t)(STREAM_LABEL + step), i, 0, 1) * n->classes);
-    CHECK_STATUS(brasa_feed(r->s, n->rank == 1 ? "features" : "image", r->float64 ? (void *)wide : (void *)narrow,
-                            (size_t)count * real_size(r)),
-                 BRASA_OK);
-    CHECK_STATUS(brasa_feed(r->s, "label", labels, (size_t)n->batch * sizeof *labels), BRASA_OK);
-    free(wide);
-    free(narrow);
-    free(labels);
-}
-
-static void check_measured(const run *r, const tensor *t, const void *data, bool wide, uint32_t stream)
-{
-    const measured *want = &t->want;
-    const run as = {.float64 = wide};
-    double squares = 0, dot = 0;
-    for (int64_t i = 0; i < t->count; i++) {
-        double x = read_real(&as, data, i);
-        squares += x * x;
-        dot += x * draw(r->n->seed, stream, i, -1, 1);
-    }
-    double norm = sqrt(squares), usual = want->norm * (wide ? 1e-10 : r->float64 ? 1e-7 : 1e-3);
-    double norm_limit = r->float64 ? usual : larger(usual, 2 * want->norm_distance);
-    double dot_limit = r->float64 ? usual : larger(usual, 2 * want->dot_distance);
-    if (!(fabs(norm - want->norm) <= norm_limit) || !(fabs(dot - want->dot) <= dot_limit))
-        test_fail(__FILE__, __LINE__, "%s: norm %.9g and projection %.9g, expected %.9g and %.9g", t->name, norm, dot,
-                  want->norm, want->dot);
-}
-
-static void check_gradients(const run *r)
-{
-    for (int i = 0; i < r->n->nparams; i++) {
-        const tensor *t = &r->n->params[i];
-        brasa_param_info info;
-        char name[256];
-        if (!CHECK(brasa_graph_param_at(r->g, i, &info)))
-            return;
-        snprintf(name, sizeof name, "%s.grad", info.name);
-        void *data = malloc((size_t)t->count * real_size(r));
-        CHECK_STATUS(brasa_fetch(r->s, name, data, (size_t)t->count * real_size(r)), BRASA_OK);
-        check_measured(r, t, data, r->float64, (uint32_t)(STREAM_PROJECTION + i));
-        free(data);
-    }
-}
-
-/* Buffers come back as float, also from a session in double. */
-static void check_buffers(const run *r)
-{
-    brasa_param_info info;
-    for (int i = 0; i < r->n->nbuffers; i++) {
-        const tensor *t = &r->n->buffers[i];
-        float *data = malloc((size_t)t->count * sizeof *data);
-        if (CHECK(brasa_graph_param_at(r->g, r->n->nparams + i, &info)) && CHECK(!info.trainable)) {
-            CHECK_STATUS(brasa_param_get(r->s, info.name, data, t->count), BRASA_OK);
-            check_measured(r, t, data, false, (uint32_t)(STREAM_BUFFER + i));
-        }
-        free(data);
-    }
-    CHECK(!brasa_graph_param_at(r->g, r->n->nparams + r->n->nbuffers, &info));
-}
-
-/* The parameters are the fixture's: as many, of the same shapes in the same order; sets them. */
-static void set_params(const run *r)
-{
-    for (int i = 0; i < r->n->nparams; i++) {
-        const tensor *t = &r->n->params[i];
-        brasa_param_info info;
-        if (!CHECK(brasa_graph_param_at(r->g, i, &info)))
-            return;
-        CHECK(info.trainable);
-        CHECK_INT(info.rank, t->rank);
-        for (int k = 0; k < t->rank; k++)
-            CHECK_INT(info.shape[k], t->shape[k]);
-        CHECK_STATUS(brasa_param_set(r->s, info.name, t->data, t->count), BRASA_OK);
-    }
-}
-
-static void check_loss(const run *r, const setting *s, int step)
-{
-    double data[1];
-    CHECK_STATUS(brasa_fetch(r->s, "loss", data, real_size(r)), BRASA_OK);
-    double got = read_real(r, data, 0), want = s->loss[step];
-    double limit = r->float64 ? 1e-10 * want : larger(1e-4 * want, 2 * s->distance[step]);
-    if (!(fabs(got - want) <= limit))
-        test_fail(__FILE__, __LINE__, "%s of step %d is %.9g, expected %.9g (off by %.3g, allowed %.3g)",
-                  step < STEPS ? "the loss" : "the evaluation", step + 1, got, want, fabs(got - want), limit);
-}
-
-static void train(const run *r, const setting *s, bool first)
-{
-    set_params(r);
-    for (int step = 0; step < STEPS; step++) {
-        feed(r, step);
-        CHECK_STATUS(brasa_train(r->s), BRASA_OK);
-        check_loss(r, s, step);
-        if (first && step == 0)
-            check_gradients(r);
-    }
-    CHECK_STATUS(brasa_use(r->s, false, r->n->batch), BRASA_OK);
-    feed(r, STEPS);
-    CHECK_STATUS(brasa_evaluate(r->s), BRASA_OK);
-    check_loss(r, s, STEPS);
-    if (first)
-        check_buffers(r);
-}
-
-static void check_network(const char *name, bool float64)
-{
-    network n;
-    brasa_context *ctx = NULL;
-    /* One thread: results do not depend on their number (test_threads.c), and tests may run side by side. */
-    CHECK_STATUS(brasa_context_new(&(brasa_context_options){.threads = 1}, &ctx), BRASA_OK);
-    read_network(name, &n);
-    for (int k = 0; k < n.nsettings; k++) {
-        const setting *s = &n.settings[k];
-        CASE("%s%s%s %s%s", float64 ? "float64 " : "", s->optimizer, *s->schedule ? "," : "", s->schedule,
-             s->clip > 0 ? " clipped" : "");
-        run r = {.n = &n, .g = brasa_graph_new(ctx), .float64 = float64};
-        brasa_session_options o = {.batch = n.batch,
-                                   .optimizer = s->optimizer,
-                                   .schedule = *s->schedule ? s->schedule : NULL,
-                                   .clip_norm = s->clip,
-                                   .seed = n.seed,
-                                   .float64 = float64,
-                                   .keep_gradients = k == 0};
-        CHECK_STATUS(brasa_model_build(r.g, name, 0), BRASA_OK);
-        if (brasa_session_new(r.g, &o, &r.s) == BRASA_OK)
-            train(&r, s, k == 0);
-        else
-            test_fail(__FILE__, __LINE__, "%s", brasa_graph_error(r.g));
-        brasa_session_free(r.s);
-        brasa_graph_free(r.g);
-    }
-    free_network(&n);
-    brasa_context_free(ctx);
+    check_network(name, float64, 1, STEPS);
 }
 
 TEST(mnist_cnn)
 {
-    check_network("mnist_cnn", false);
+    check("mnist_cnn", false);
 }
 
 TEST(cifar10_cnn)
 {
-    check_network("cifar10_cnn", false);
+    check("cifar10_cnn", false);
 }
 
 TEST(cifar100_cnn)
 {
-    check_network("cifar100_cnn", false);
+    check("cifar100_cnn", false);
 }
 
 TEST(letter_mlp)
 {
-    check_network("letter_mlp", false);
-    check_network("letter_mlp", true);
+    check("letter_mlp", false);
+    check("letter_mlp", true);
 }
 
 TEST(tiny_resnet)
 {
-    check_network("tiny_resnet", false);
-    check_network("tiny_resnet", true);
+    check("tiny_resnet", false);
+    check("tiny_resnet", true);
 }
 
 TEST(tiny_inception)
 {
-    check_network("tiny_inception", false);
-    check_network("tiny_inception", true);
+    check("tiny_inception", false);
+    check("tiny_inception", true);
 }

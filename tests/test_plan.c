@@ -417,8 +417,23 @@ static const struct {
     const char *model;
     int64_t bytes;
 } figures[] = {
-    {"mnist_cnn", 15865024}, {"cifar10_cnn", 19018432}, {"cifar100_cnn", 19041472},
-    {"letter_mlp", 36544},   {"tiny_resnet", 20321856}, {"tiny_inception", 9046720},
+    {"mnist_cnn", 15865024},
+    {"cifar10_cnn", 19018432},
+    {"cifar100_cnn", 19041472},
+    {"letter_mlp", 36544},
+    {"tiny_resnet", 20321856},
+    {"tiny_inception", 9046720},
+    {"alexnet", 256927936},
+    {"alexnet_caffe", 287319616},
+    {"alexnet_v2", 204908736},
+    {"vgg16", 2560174272},
+    {"resnet18", 594177728},
+    {"resnet50", 2646566592},
+    {"mobilenet_v2", 1729420864},
+    {"googlenet", 965901632},
+    {"googlenet_aux", 991993344},
+    {"googlenet_caffe", 916570432},
+    {"googlenet_caffe_aux", 920005120},
 };
 
 static int64_t figure_of(const char *model)
@@ -433,7 +448,8 @@ static int64_t figure_of(const char *model)
 static void check_arena(brasa_graph *g, int64_t batch, const char *kernels, int64_t figure)
 {
     brasa_session *s = NULL;
-    brasa_session_options o = {.batch = batch, .optimizer = "sgd lr=0.001 momentum=0.9", .kernels = kernels};
+    brasa_session_options o = {
+        .batch = batch, .optimizer = "sgd lr=0.001 momentum=0.9", .kernels = kernels, .plan_only = true};
     brasa_memory m;
     CHECK_STATUS(brasa_session_new(g, &o, &s), BRASA_OK);
     if (!s)
