@@ -1,8 +1,9 @@
 /* batchnorm_simd.c - batch normalization in blocks of channels: a lane of a vector is a channel.
  *
  * A block of channels is N planes of HW vectors. Everything is bound by memory, so each pass over it counts: one for
- * the statistics or the two sums of the gradient, one for the elements. Sums are taken in double: around the
- * channel's first value, one pass for mean and variance is as exact as two.
+ * the statistics or the two sums of the gradient, one for the elements. Sums are taken in float over a few vectors,
+ * and in double over those; as the squares are taken around a mean of what came before, mean and variance are as
+ * exact as those of two passes.
  *
  * The vectors of a block are cut into parts, as many as the shape says, and summed part by part: so threads can share
  * a block, and the sums do not depend on how. Where there are enough blocks a thread does one block after the other,
@@ -17,9 +18,9 @@
 
 /* --- vectors ------------------------------------------------------------------------------------------------- */
 
-typedef double wide __attribute__((vector_size(sizeof(vec)))); /* half as many lanes */
+/* The lanes of a vector in double: the lower half, or the upper one. */
+typedef double wide __attribute__((vector_size(sizeof(vec))));
 
-/* The lanes of a vector in double, the lower half or the upper one. */
 static inline wide wide_low(vec x)
 {
 #ifdef SIMD_AVX512
@@ -65,17 +66,29 @@ static inline vec activate(vec y, const bounds *b)
 
 /* --- blocks and parts ---------------------------------------------------------------------------------------- */
 
-/* Two sums for each channel of a block, of one part of it. */
+/* The lanes of a block as numbers. */
+typedef union lanes {
+    vec v;
+    float x[BLOCK];
+} lanes;
+
+typedef union wide_lanes {
+    wide v[2]; /* the lower half, the upper one */
+    double x[BLOCK];
+} wide_lanes;
+
+/* Two sums for each channel of a block, over one part of it. */
 typedef struct sums {
-    wide first[2], second[2];
-    vec shift; /* what was subtracted from src */
+    wide_lanes first, second;
+    lanes shift; /* what was subtracted from src */
 } sums;
 
-/* So many vectors are summed in float before the sum goes into one in double, which is several times the work. */
-enum { CHUNK = 32 };
-/* A part of a block has at least so many vectors, where there are several. */
-enum { PART_LEAST = 2048, PARTS_MOST = 32 };
-static const int64_t STREAM_LEAST = 32 << 20;
+enum {
+    CHUNK = 32,              /* vectors that are summed in float; to do so in double takes twice the time */
+    PART_LEAST = 2048,       /* vectors of a part, where a block has several */
+    PARTS_MOST = 32,         /* of a block */
+    STREAM_LEAST = 32 << 20, /* bytes; a quarter faster for tensors of 50 and 100 MB beside a cache of 32 MB */
+};
 
 typedef struct blocks {
     int64_t C, HW, blocks;
@@ -134,12 +147,6 @@ static inline run run_last(const blocks *v, piece *p)
     return r;
 }
 
-/* Lanes of a block as numbers. */
-typedef union lanes {
-    vec v;
-    float x[BLOCK];
-} lanes;
-
 /* C floats in plain order: those of block b, zeros in the padding; `all` where there are none. */
 static vec lanes_get(const blocks *v, int64_t b, const float *from, float all)
 {
@@ -159,29 +166,16 @@ static void lanes_put(const blocks *v, int64_t b, float *to, vec x)
 }
 
 /* The sums of a whole block: of its parts, in their order. */
-typedef struct totals {
-    double first[BLOCK], second[BLOCK];
-    lanes shift;
-} totals;
-
-static totals totals_of(const blocks *v, const sums *part, int64_t b)
+static sums sums_of(const blocks *v, const sums *part, int64_t b)
 {
-    union {
-        wide v[2];
-        double x[BLOCK];
-    } first = {{{0}}}, second = {{{0}}};
-    for (int64_t p = b * v->parts; p < (b + 1) * v->parts; p++) {
-        for (int h = 0; h < 2; h++) {
-            first.v[h] += part[p].first[h];
-            second.v[h] += part[p].second[h];
+    sums s = part[b * v->parts];
+    for (int64_t p = b * v->parts + 1; p < (b + 1) * v->parts; p++) {
+        for (int half = 0; half < 2; half++) {
+            s.first.v[half] += part[p].first.v[half];
+            s.second.v[half] += part[p].second.v[half];
         }
     }
-    totals t = {.shift = {part[b * v->parts].shift}};
-    for (int i = 0; i < BLOCK; i++) {
-        t.first[i] = first.x[i];
-        t.second[i] = second.x[i];
-    }
-    return t;
+    return s;
 }
 
 /* How a block is normalized: (src - mean) * scale + shift. Nothing but zeros in the padding. */
@@ -208,13 +202,13 @@ static inline vec normalize(vec x, const affine *f)
 
 /* --- two passes ---------------------------------------------------------------------------------------------- */
 
-/* Tensors that no cache holds, of which next to nothing is left when the next node comes. */
-static bool is_huge(const arg *a)
+/* No cache holds the tensors of a step: next to nothing of them is left when the next node comes. */
+static bool is_huge(const step *s)
 {
-    return a->count * (int64_t)sizeof(float) >= STREAM_LEAST;
+    return s->in[0].count * (int64_t)sizeof(float) >= STREAM_LEAST;
 }
 
-/* Output 0 lies where an input lay: its lines are in the cache anyway. */
+/* Output 0 lies where an input lies: its lines are in the cache anyway. */
 static bool is_in_place(const step *s)
 {
     bool found = false;
@@ -271,12 +265,12 @@ static void add_moments(sums *to, vec *center, const vec *src, int64_t count)
     sum[0] += sum[1];
     square[0] += square[1];
     const double n = (double)count;
-    const wide low = wide_low(sum[0]), e_low = wide_low(*center) - wide_low(to->shift);
-    const wide high = wide_high(sum[0]), e_high = wide_high(*center) - wide_high(to->shift);
-    to->first[0] += low + n * e_low;
-    to->first[1] += high + n * e_high;
-    to->second[0] += wide_low(square[0]) + e_low * (n * e_low + 2 * low);
-    to->second[1] += wide_high(square[0]) + e_high * (n * e_high + 2 * high);
+    const wide low = wide_low(sum[0]), e_low = wide_low(*center) - wide_low(to->shift.v);
+    const wide high = wide_high(sum[0]), e_high = wide_high(*center) - wide_high(to->shift.v);
+    to->first.v[0] += low + n * e_low;
+    to->first.v[1] += high + n * e_high;
+    to->second.v[0] += wide_low(square[0]) + e_low * (n * e_low + 2 * low);
+    to->second.v[1] += wide_high(square[0]) + e_high * (n * e_high + 2 * high);
     *center += sum[0] / (float)count;
 }
 
@@ -289,9 +283,10 @@ static void moments_range(const step *s, int64_t begin, int64_t end)
     for (int64_t item = begin; item < end; item++) {
         piece p = piece_of(&v, item);
         run r = run_first(&v, &(piece){p.b, p.lo, p.hi});
-        sums sum = {.shift = src[p.b * v.HW]}, unused = sum;
+        sums sum = {.shift = {src[p.b * v.HW]}}, unused = sum;
         vec center = src[r.at];
-        add_moments(&unused, &center, src + r.at, r.count < CHUNK ? r.count : CHUNK); /* the first value may be any */
+        /* The first value may lie far from all others: the first chunk comes twice, for a center to begin with. */
+        add_moments(&unused, &center, src + r.at, r.count < CHUNK ? r.count : CHUNK);
         while (p.lo < p.hi) {
             r = run_first(&v, &p);
             for (int64_t i = 0; i < r.count; i += CHUNK)
@@ -303,15 +298,19 @@ static void moments_range(const step *s, int64_t begin, int64_t end)
 
 static void normalize_run(affine f, bounds act, const vec *src, const vec *res, vec *dst, int64_t count, bool stream)
 {
-    for (int64_t i = 0; i < count; i++)
-        store(&dst[i], activate(res ? normalize(src[i], &f) + res[i] : normalize(src[i], &f), &act), stream);
+    for (int64_t i = 0; i < count; i++) {
+        vec y = normalize(src[i], &f);
+        if (res)
+            y += res[i];
+        store(&dst[i], activate(y, &act), stream);
+    }
 }
 
 static void normalize_piece(const step *s, const blocks *v, const batchnorm_args *a, piece p, const affine *f)
 {
     const vec *src = a->src, *res = a->res;
     vec *dst = s->out[0].data;
-    const bool stream = is_huge(&s->out[0]) && !is_in_place(s);
+    const bool stream = is_huge(s) && !is_in_place(s);
     while (p.lo < p.hi) {
         const run r = run_last(v, &p);
         normalize_run(*f, bounds_of(s->node->act), src + r.at, res ? res + r.at : NULL, dst + r.at, r.count, stream);
@@ -326,12 +325,13 @@ static void train_range(const step *s, int64_t begin, int64_t end)
     const batchnorm_args a = batchnorm_args_of(s);
     for (int64_t item = end - 1; item >= begin; item--) {
         const piece p = piece_of(&v, item);
-        const totals t = totals_of(&v, s->workspace, p.b);
+        const sums t = sums_of(&v, s->workspace, p.b);
         lanes mean, var;
         for (int i = 0; i < BLOCK; i++) {
-            const double away = t.first[i] / (double)v.count, square = t.second[i] / (double)v.count;
+            const double away = t.first.x[i] / (double)v.count;
+            const double square = t.second.x[i] / (double)v.count - away * away;
             mean.x[i] = (float)(t.shift.x[i] + away);
-            var.x[i] = (float)(square - away * away < 0 ? 0 : square - away * away); /* NaN stays */
+            var.x[i] = square < 0 ? 0 : (float)square; /* NaN stays */
         }
         if (p.lo == 0) {
             lanes_put(&v, p.b, s->out[1].data, mean.v);
@@ -422,10 +422,10 @@ static void add_slopes(sums *to, const slope *g, int64_t begin, int64_t end)
     }
     sum[0] += sum[1];
     product[0] += product[1];
-    to->first[0] += wide_low(sum[0]);
-    to->first[1] += wide_high(sum[0]);
-    to->second[0] += wide_low(product[0]);
-    to->second[1] += wide_high(product[0]);
+    to->first.v[0] += wide_low(sum[0]);
+    to->first.v[1] += wide_high(sum[0]);
+    to->second.v[0] += wide_low(product[0]);
+    to->second.v[1] += wide_high(product[0]);
 }
 
 /* item: a part of a block */
@@ -437,7 +437,7 @@ static void slopes_range(const step *s, int64_t begin, int64_t end)
     for (int64_t item = begin; item < end; item++) {
         piece p = piece_of(&v, item);
         const slope g = slope_of(s, &v, &a, p.b);
-        sums sum = {.shift = {0}};
+        sums sum = {.shift = {{0}}};
         while (p.lo < p.hi) {
             const run r = run_first(&v, &p);
             for (int64_t i = 0; i < r.count; i += CHUNK)
@@ -448,13 +448,13 @@ static void slopes_range(const step *s, int64_t begin, int64_t end)
 }
 
 /* dsrc = scale (gradient - level - (src - mean) tilt), and dres, the gradient as it is */
-static void write_run(slope g, vec level, vec tilt, vec *dsrc, vec *dres, run r, bool stream)
+static void write_run(slope g, vec level, vec tilt, vec *dsrc, vec *dres, run r, bool stream, bool stream_dres)
 {
     for (int64_t i = r.at; i < r.at + r.count; i++) {
         const vec d = passes(&g, i);
         store(&dsrc[i], g.f.scale * (d - level - (g.src[i] - g.f.mean) * tilt), stream);
         if (dres)
-            store(&dres[i], d, stream);
+            store(&dres[i], d, stream_dres);
     }
 }
 
@@ -465,17 +465,17 @@ typedef struct finished {
 
 static finished finish(const step *s, const blocks *v, const batchnorm_args *a, int64_t b)
 {
-    const totals t = totals_of(v, s->workspace, b);
+    const sums t = sums_of(v, s->workspace, b);
     const lanes var = {lanes_get(v, b, a->var, 0)};
     const double n = (double)v->count;
     const bool flows = s->node->op == &batchnorm_train_grad_op;
     finished f;
     for (int i = 0; i < BLOCK; i++) {
         const double inverse = 1 / sqrt(var.x[i] + v->epsilon);
-        f.dwei.x[i] = (float)(t.second[i] * inverse);
-        f.dbia.x[i] = (float)t.first[i];
-        f.level.x[i] = flows ? (float)(t.first[i] / n) : 0;
-        f.tilt.x[i] = flows ? (float)(inverse * inverse * t.second[i] / n) : 0;
+        f.dwei.x[i] = (float)(t.second.x[i] * inverse);
+        f.dbia.x[i] = (float)t.first.x[i];
+        f.level.x[i] = flows ? (float)(t.first.x[i] / n) : 0;
+        f.tilt.x[i] = flows ? (float)(inverse * inverse * t.second.x[i] / n) : 0;
     }
     for (int64_t i = v->C - b * BLOCK; i < BLOCK; i++)
         f.level.x[i] = f.tilt.x[i] = 0;
@@ -488,7 +488,7 @@ static void slopes_write_range(const step *s, int64_t begin, int64_t end)
     const blocks v = blocks_in(s->attr, &s->in[0].shape);
     const batchnorm_args a = batchnorm_args_of(s);
     vec *dres = ((const batchnorm_attr *)s->attr)->keeps_dres ? s->out[s->nout - 1].data : NULL;
-    const bool stream = is_huge(&s->out[0]) && !is_in_place(s);
+    const bool huge = is_huge(s), stream = huge && !is_in_place(s);
     for (int64_t item = end - 1; item >= begin; item--) {
         piece p = piece_of(&v, item);
         const slope g = slope_of(s, &v, &a, p.b);
@@ -498,9 +498,9 @@ static void slopes_write_range(const step *s, int64_t begin, int64_t end)
             lanes_put(&v, p.b, s->out[2].data, f.dbia.v);
         }
         while (p.lo < p.hi)
-            write_run(g, f.level.v, f.tilt.v, s->out[0].data, dres, run_last(&v, &p), stream);
+            write_run(g, f.level.v, f.tilt.v, s->out[0].data, dres, run_last(&v, &p), stream, huge);
     }
-    stream_end(stream);
+    stream_end(huge);
 }
 
 /* item: a block */

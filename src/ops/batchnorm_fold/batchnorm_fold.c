@@ -12,6 +12,21 @@
 
 #ifdef REAL
 
+/* All of the weights that a block of output channels has. Adding zero makes +0 of -0: what the input channels pad
+ * stays zero in every bit, be the scale negative. */
+static void NAME(scale_block)(const walk *w, const REAL *scale, const REAL *wei, REAL *out)
+{
+    for (int64_t turn = 0; turn < w->turns; turn++) {
+        for (int64_t k = 0; k < w->block && w->inner == 1; k++)
+            out[k] = wei[k] * scale[k] + 0;
+        for (int64_t k = 0; k < w->block && w->inner > 1; k++)
+            for (int64_t i = 0; i < w->inner; i++)
+                out[k * w->inner + i] = wei[k * w->inner + i] * scale[k] + 0;
+        wei += w->block * w->inner;
+        out += w->block * w->inner;
+    }
+}
+
 /* in: wei [, bia] [, gamma, beta], mean, var; out: wei, bia; item: a block of output channels, or one channel */
 static void NAME(batchnorm_fold_range)(const step *s, int64_t begin, int64_t end)
 {
@@ -27,11 +42,8 @@ static void NAME(batchnorm_fold_range)(const step *s, int64_t begin, int64_t end
             scale[k] = (REAL)((gamma ? gamma[c] : 1) / sqrt(var[c] + a.epsilon));
             shift[c] = ((bia ? bia[c] : 0) - mean[c]) * scale[k] + (beta ? beta[c] : 0);
         }
-        int64_t at = o * w.turns * w.block * w.inner;
-        for (int64_t turn = 0; turn < w.turns; turn++)
-            for (int64_t k = 0; k < w.block; k++)
-                for (int64_t i = 0; i < w.inner; i++, at++)
-                    out[at] = wei[at] * scale[k] + 0; /* what the input channels pad stays +0, be scale negative */
+        const int64_t first = o * w.turns * w.block * w.inner;
+        NAME(scale_block)(&w, scale, wei + first, out + first);
     }
 }
 
@@ -70,6 +82,8 @@ static walk walk_of(const layout *l, const shape *s)
     }
     w.outer = (s->dim[0] + w.block - 1) / w.block;
     w.turns = layout_count(l, s) / (w.outer * w.block * w.inner);
+    if (w.block == 1) /* whole channels: all of one in one go */
+        w = (walk){.outer = w.outer, .turns = 1, .block = 1, .inner = w.turns * w.inner};
     return w;
 }
 
