@@ -163,7 +163,7 @@ NETWORKS = {  # name: what makes it, input, rate: such that the loss moves, but 
     "alexnet": (vision(models.alexnet), IMAGE, 1e-4),
     "alexnet_caffe": (AlexnetCaffe, (3, 227, 227), 2e-5),
     "alexnet_v2": (AlexnetV2, IMAGE, 2e-5),
-    "vgg16": (vision(models.vgg16, init_weights=False), IMAGE, 2e-5),
+    "vgg16": (vision(models.vgg16, init_weights=False), IMAGE, 2e-6),
     "resnet18": (vision(models.resnet18), IMAGE, 1e-3),
     "resnet50": (vision(models.resnet50), IMAGE, 1e-4),
     "mobilenet_v2": (vision(models.mobilenet_v2), IMAGE, 1e-3),
