@@ -192,6 +192,8 @@ static int refuse_op(const char *word)
 
 int run_bench_ops(const options *o)
 {
+    if (o->sum)
+        return run_bench_sum(o);
     bench b = {.options = o, .json = json_stdout(), .progress = progress_start(o->quiet)};
     const op_def *wanted = o->words ? op_find(o->word[0]) : NULL;
     if (o->words && (!wanted || !has_cases(wanted)))

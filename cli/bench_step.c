@@ -17,8 +17,6 @@
 
 enum { WARM_UP = 2, LEAST_STEPS = 5, MOST_STEPS = 1000000, MOST_KERNELS = 256 };
 
-#define BENCH_OPTIMIZER "sgd lr=0.001 momentum=0.9"
-
 static const double default_seconds = 5;
 
 static double peak_rss_bytes(void)

@@ -59,10 +59,14 @@ static const verb verbs[] = {
         .summary = "time of every kernel over the cases of its op",
         .words = "[OP]",
         .max_words = 1,
-        .options = "json quiet seconds threads",
+        .options = "batch classes dialect json quiet seconds seed sum threads",
         .details = "Median of at least 5 runs, and as many as fit --seconds a case (0.03). GB/s counts "
-                   "what must be read and written once. The cases are those that the tests prove.",
-        .examples = "brasa bench ops\nbrasa bench ops dense --threads 1",
+                   "what must be read and written once. The cases are those that the tests prove. "
+                   "With --sum each node of that network's training step is run several times in a row "
+                   "on the step's own data; the sum of the medians is what the step would take if the "
+                   "kernels did not get in each other's way, and the step itself stands beside it.",
+        .examples = "brasa bench ops\nbrasa bench ops dense --threads 1\n"
+                    "brasa bench ops --sum resnet50 --batch 32",
     },
     {
         .name = "dialects",

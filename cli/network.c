@@ -75,12 +75,18 @@ int network_make_data(network *n, int64_t batch, uint64_t seed)
     return DONE;
 }
 
+brasa_status network_feed(network *n)
+{
+    brasa_status status = BRASA_OK;
+    for (int i = 0; i < n->inputs && status == BRASA_OK; i++)
+        status = brasa_feed(n->session, n->input[i].name, n->input[i].data, n->input[i].bytes);
+    return status;
+}
+
 brasa_status network_step(network *n, bool training)
 {
-    for (int i = 0; i < n->inputs; i++) {
-        brasa_status status = brasa_feed(n->session, n->input[i].name, n->input[i].data, n->input[i].bytes);
-        if (status != BRASA_OK)
-            return status;
-    }
+    brasa_status status = network_feed(n);
+    if (status != BRASA_OK)
+        return status;
     return training ? brasa_train(n->session) : brasa_evaluate(n->session);
 }

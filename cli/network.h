@@ -6,6 +6,9 @@
 
 enum { MAX_INPUTS = 8 };
 
+/* What the benchmarks train with. */
+#define BENCH_OPTIMIZER "sgd lr=0.001 momentum=0.9"
+
 typedef struct network {
     brasa_context *context;
     brasa_graph *graph;
@@ -29,6 +32,8 @@ int network_compile(network *n, const brasa_session_options *s);
 /* Uniform numbers in [0, 1) and uniform labels for every input. */
 int network_make_data(network *n, int64_t batch, uint64_t seed);
 
+/* Copies them in. */
+brasa_status network_feed(network *n);
 /* Copies them in and runs one step. */
 brasa_status network_step(network *n, bool training);
 

@@ -151,6 +151,10 @@ def test_bench():
     check("every layer was measured", {"add", "batchnorm", "conv2d", "dense", "maxpool", "softmax"} <= ops, ops)
     check("one op", {r["op"] for r in gives("bench", "ops", "relu", "--seconds", "0").get("rows", [])} == {"relu"})
     check("text of ops", "GFLOP/s" in works("bench", "ops", "dense", "--seconds", "0"))
+    total = gives("bench", "ops", "--sum", "letter_mlp", "--batch", "16")
+    check("--sum", total and abs(sum(k["alone_s"] for k in total["kernels"]) / total["sum_s"] - 1) < 1e-6
+          and total["step_s"] > 0 and sum(k["nodes"] for k in total["kernels"] if k["kernel"].startswith("sgd")) == 6, total)
+    check("--sum as text", "times the sum" in works("bench", "ops", "--sum", "letter_mlp"))
 
 
 def test_doctor():
@@ -214,6 +218,8 @@ def test_refusals():
     refuses(1, "no dialect 'torhc', did you mean 'torch'", "explain", "mnist_cnn", "--dialect", "torhc")
     refuses(1, "did you mean 'adam'", "explain", "mnist_cnn", "--optimizer", "adma lr=1")
     refuses(1, "lr", "explain", "mnist_cnn", "--optimizer", "sgd lr=-1")
+    refuses(2, "--sum takes no op", "bench", "ops", "relu", "--sum", "letter_mlp")
+    refuses(1, "there is no model", "bench", "ops", "--sum", "nope")
     refuses(1, "there is no op 'conv3d', did you mean 'conv2d'", "bench", "ops", "conv3d")
     refuses(1, "brasa: ", "explain", "mnist\ncnn")
     r = run()

@@ -92,6 +92,20 @@ static int64_t now_nanoseconds(void)
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
+brasa_status program_repeat(program *p, int i, int times, int64_t *nanoseconds)
+{
+    const int threads = p->graph.ctx->threads;
+    brasa_status status = BRASA_OK;
+    threads_state saved = threads_enter(threads);
+    for (int t = 0; t < times && status == BRASA_OK; t++) {
+        int64_t start = now_nanoseconds();
+        status = p->steps[i].kernel->run(&p->steps[i]);
+        nanoseconds[t] = now_nanoseconds() - start;
+    }
+    threads_leave(saved, threads);
+    return status;
+}
+
 brasa_status program_run_profiled(program *p)
 {
     const int threads = p->graph.ctx->threads;

@@ -26,5 +26,8 @@ brasa_status program_link(program *p, char *persistent, const int64_t *state_off
 brasa_status program_run(program *p);
 /* The same with the time of every node taken. */
 brasa_status program_run_profiled(program *p);
+/* Step i alone, several times in a row, and how long each took. A node reads what those before it left: to be called
+ * for all in their order. */
+brasa_status program_repeat(program *p, int i, int times, int64_t *nanoseconds);
 
 #endif
