@@ -6,7 +6,7 @@
  */
 #include "train/session.h"
 #include "core/random.h"
-#include "core/threads.h"
+#include "train/walk.h"
 
 #include <math.h>
 #include <string.h>
@@ -103,94 +103,36 @@ static void keep_layouts(brasa_session *s, const graph *g)
     }
 }
 
-static void store(void *data, dtype type, int64_t i, double x)
-{
-    if (type == F64)
-        ((double *)data)[i] = x;
-    else
-        ((float *)data)[i] = (float)x;
-}
-
-static double load(const void *data, dtype type, int64_t i)
-{
-    return type == F64 ? ((const double *)data)[i] : (double)((const float *)data)[i];
-}
-
-/* Going through a tensor in the order of its shape, whatever its layout: each(w, i, at) is called for element i,
- * stored at `at`, with the rows split over the threads. */
-typedef struct walk {
-    const shape *shape;
-    int64_t *table;
-    void (*each)(const struct walk *w, int64_t i, int64_t at);
-    void *stored; /* the tensor */
-    dtype type;
-    void *plain; /* the other side of a copy */
-    dtype plain_type;
+typedef struct drawing {
     const initializer *start;
     random_stream random;
-} walk;
-
-static void walk_rows(void *user, int64_t begin, int64_t end)
-{
-    const walk *w = user;
-    const int rank = w->shape->rank;
-    const int64_t length = rank ? w->shape->dim[rank - 1] : 1;
-    const int64_t *last = w->table;
-    for (int d = 0; d < rank - 1; d++)
-        last += w->shape->dim[d];
-    for (int64_t row = begin; row < end; row++) {
-        const int64_t base = layout_row_base(w->shape, w->table, row);
-        for (int64_t k = 0; k < length; k++)
-            w->each(w, row * length + k, base + last[k]);
-    }
-}
-
-static brasa_status walk_through(brasa_context *ctx, walk *w, const layout *l)
-{
-    const int64_t entries = layout_table_size(w->shape);
-    w->table = mem_get(ctx, (size_t)entries * sizeof *w->table);
-    if (!w->table)
-        return fail_memory(ctx, (size_t)entries * sizeof *w->table);
-    layout_table_fill(l, w->shape, w->table);
-    threads_for(ctx->threads, shape_span(w->shape, 0, w->shape->rank - 1), walk_rows, w);
-    mem_put(ctx, w->table);
-    return BRASA_OK;
-}
-
-static void copy_out(const walk *w, int64_t i, int64_t at)
-{
-    store(w->plain, w->plain_type, i, load(w->stored, w->type, at));
-}
-
-static void copy_in(const walk *w, int64_t i, int64_t at)
-{
-    store(w->stored, w->type, at, load(w->plain, w->plain_type, i));
-}
+} drawing;
 
 static void draw(const walk *w, int64_t i, int64_t at)
 {
-    random_stream r = w->random;
-    double x = w->start->a;
-    if (w->start->form == START_UNIFORM)
-        x = random_uniform(&r, (uint64_t)i, w->start->a, w->start->b);
-    if (w->start->form == START_NORMAL || w->start->form == START_TRUNCATED) {
+    const initializer *start = ((const drawing *)w->user)->start;
+    random_stream r = ((const drawing *)w->user)->random;
+    double x = start->a;
+    if (start->form == START_UNIFORM)
+        x = random_uniform(&r, (uint64_t)i, start->a, start->b);
+    if (start->form == START_NORMAL || start->form == START_TRUNCATED) {
         double n = random_normal(&r, (uint64_t)i);
-        for (; w->start->form == START_TRUNCATED && fabs(n) >= 2; n = random_normal(&r, (uint64_t)i))
+        for (; start->form == START_TRUNCATED && fabs(n) >= 2; n = random_normal(&r, (uint64_t)i))
             r.step++; /* what is cut off is drawn again, from the next step of the stream */
-        x += w->start->b * n;
+        x += start->b * n;
     }
-    store(w->stored, w->type, at, x);
+    walk_store(w, at, x);
 }
 
 /* Initial values: parameter p of the graph draws from stream p, so one layer's weights do not depend on another's. */
 static brasa_status set_initial(brasa_session *s, const state *st, uint32_t stream)
 {
-    walk w = {.shape = &st->stored,
-              .each = draw,
-              .stored = session_state_data(s, st),
-              .type = st->type,
-              .start = &st->start};
-    w.random = (random_stream){.seed = s->options.seed, .purpose = RANDOM_WEIGHTS, .stream = stream};
+    const drawing from = {
+        .start = &st->start,
+        .random = {.seed = s->options.seed, .purpose = RANDOM_WEIGHTS, .stream = stream},
+    };
+    walk w = {
+        .shape = &st->stored, .each = draw, .stored = session_state_data(s, st), .type = st->type, .user = &from};
     return walk_through(s->ctx, &w, &st->layout);
 }
 
@@ -540,7 +482,7 @@ brasa_status brasa_fetch(brasa_session *s, const char *output, void *data, size_
         return BRASA_OK;
     }
     walk w = {.shape = &v->shape,
-              .each = copy_out,
+              .each = walk_copy_out,
               .stored = (void *)from,
               .type = v->type,
               .plain = data,
@@ -639,7 +581,7 @@ brasa_status brasa_param_get(brasa_session *s, const char *name, float *data, in
     if (status != BRASA_OK)
         return status;
     walk w = {.shape = &st->stored,
-              .each = copy_out,
+              .each = walk_copy_out,
               .stored = session_state_data(s, st),
               .type = st->type,
               .plain = data,
@@ -654,7 +596,7 @@ brasa_status brasa_param_set(brasa_session *s, const char *name, const float *da
     if (status != BRASA_OK)
         return status;
     walk w = {.shape = &st->stored,
-              .each = copy_in,
+              .each = walk_copy_in,
               .stored = session_state_data(s, st),
               .type = st->type,
               .plain = (void *)data,

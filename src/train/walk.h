@@ -1,0 +1,34 @@
+/* walk.h - through the elements of a tensor in the order of its shape, whatever its layout: how numbers come into a
+ * session and out of it. Not for steps; there a planned node does it.
+ */
+#ifndef TRAIN_WALK_H
+#define TRAIN_WALK_H
+
+#include "core/context.h"
+#include "core/layout.h"
+
+typedef struct walk {
+    const shape *shape;
+    void (*each)(const struct walk *w, int64_t i, int64_t at); /* called for element i, stored at `at` */
+    void *stored;                                              /* the tensor, float or double */
+    dtype type;
+    void *plain; /* the other side of a copy, from element `first` on */
+    dtype plain_type;
+    int64_t first;
+    const void *user; /* for an `each` that is not below */
+    int64_t *table;   /* layout_table_fill's: walk_through sees to it, before walk_range the caller does */
+} walk;
+
+/* For `each`. */
+void walk_copy_in(const walk *w, int64_t i, int64_t at);
+void walk_copy_out(const walk *w, int64_t i, int64_t at);
+
+/* Writes one number. */
+void walk_store(const walk *w, int64_t at, double x);
+
+/* All elements, split over the threads. */
+brasa_status walk_through(brasa_context *ctx, walk *w, const layout *l);
+/* Elements begin to end - 1; `user` is the walk. */
+void walk_range(void *user, int64_t begin, int64_t end);
+
+#endif
