@@ -10,6 +10,7 @@
 #include "core/json_scan.h"
 #include "train/safetensors.h"
 #include "train/session.h"
+#include "train/walk.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -27,7 +28,7 @@ typedef struct item {
 typedef struct items {
     item *list;
     int count, capacity;
-    int64_t most_sizes; /* the largest sum of a state's sizes: see walk */
+    int64_t most_entries; /* of the largest table that a walk through a state needs */
 } items;
 
 static brasa_status add_item(items *all, pool *p, item added)
@@ -37,10 +38,8 @@ static brasa_status add_item(items *all, pool *p, item added)
         return fail_memory(p->ctx, sizeof *grown);
     all->list = grown;
     all->list[all->count++] = added;
-    int64_t sizes = 0;
-    for (int d = 0; d < added.st->stored.rank; d++)
-        sizes += added.st->stored.dim[d];
-    all->most_sizes = sizes > all->most_sizes ? sizes : all->most_sizes;
+    const int64_t entries = layout_table_size(&added.st->stored);
+    all->most_entries = entries > all->most_entries ? entries : all->most_entries;
     return BRASA_OK;
 }
 
@@ -66,64 +65,34 @@ static brasa_status list_items(const brasa_session *s, int32_t what, pool *p, it
     return status;
 }
 
-/* --- elements in the order of the shape, wherever the layout keeps them -------------------------------------- */
-
-/* Each axis adds its own share to an element's place, so a table an axis saves the work of layout_offset. */
-typedef struct walk {
-    const shape *shape;
-    bool plain;
-    int64_t next; /* of a plain layout */
-    int64_t index[MAX_RANK];
-    int64_t *share[MAX_RANK];
-} walk;
-
-/* tables: room for items.most_sizes numbers. */
-static walk walk_start(const state *st, int64_t *tables)
-{
-    walk w = {.shape = &st->stored, .plain = layout_plain(&st->layout)};
-    for (int d = 0; d < st->stored.rank && !w.plain; d++) {
-        int64_t index[MAX_RANK] = {0};
-        w.share[d] = tables;
-        for (; index[d] < st->stored.dim[d]; index[d]++)
-            *tables++ = layout_offset(&st->layout, &st->stored, index);
-    }
-    return w;
-}
-
-static int64_t walk_next(walk *w)
-{
-    int64_t place = 0;
-    if (w->plain)
-        return w->next++;
-    for (int d = 0; d < w->shape->rank; d++)
-        place += w->share[d][w->index[d]];
-    index_next(w->shape, w->index);
-    return place;
-}
-
 /* --- saving -------------------------------------------------------------------------------------------------- */
 
 typedef struct saving {
     const brasa_session *s;
     items all;
-    int64_t *tables;
-    walk walk; /* through the tensor that is being written */
+    int64_t *table; /* of the tensor that is being written */
 } saving;
 
 static void give(void *user, int tensor, int64_t first, int count, number *out)
 {
     saving *v = user;
     const state *st = v->all.list[tensor].st;
-    const void *data = session_state_data(v->s, st);
-    if (first == 0)
-        v->walk = walk_start(st, v->tables);
-    for (int i = 0; i < count; i++) {
-        const int64_t place = walk_next(&v->walk);
-        if (st->type == I64)
-            out[i].whole = ((const int64_t *)data)[place];
-        else
-            out[i].real = st->type == F64 ? ((const double *)data)[place] : (double)((const float *)data)[place];
+    void *data = session_state_data(v->s, st);
+    if (st->type == I64) { /* the step counter */
+        out->whole = *(const int64_t *)data;
+        return;
     }
+    if (first == 0)
+        layout_table_fill(&st->layout, &st->stored, v->table);
+    walk w = {.shape = &st->stored,
+              .each = walk_copy_out,
+              .stored = data,
+              .type = st->type,
+              .plain = out,
+              .plain_type = F64,
+              .first = first,
+              .table = v->table};
+    walk_range(&w, first, first + count);
 }
 
 static brasa_status save(saving *v, pool *p, const char *path, int32_t what)
@@ -132,8 +101,8 @@ static brasa_status save(saving *v, pool *p, const char *path, int32_t what)
     if (status != BRASA_OK)
         return status;
     tensor_entry *tensors = pool_get(p, (size_t)v->all.count + 1, sizeof *tensors);
-    v->tables = pool_get(p, (size_t)v->all.most_sizes + 1, sizeof *v->tables);
-    if (!tensors || !v->tables)
+    v->table = pool_get(p, (size_t)v->all.most_entries + 1, sizeof *v->table);
+    if (!tensors || !v->table)
         return fail_memory(p->ctx, (size_t)v->all.count * sizeof *tensors);
     for (int i = 0; i < v->all.count; i++) {
         const state *st = v->all.list[i].st;
@@ -298,23 +267,25 @@ static brasa_status read_steps(loading *l, const tensor_entry *t, int64_t *to)
 
 /* `to` is zeroed, so that what a layout pads stays zero. */
 static brasa_status read_state(loading *l, const state *st, const tensor_entry *t, void *to, number *piece,
-                               int64_t *tables)
+                               int64_t *table)
 {
     const int64_t count = shape_count(&st->shape);
     brasa_status status = BRASA_OK;
     if (st->type == I64)
         return read_steps(l, t, to);
-    walk w = walk_start(st, tables);
-    for (int64_t first = 0; first < count && status == BRASA_OK; first += PIECE) {
-        const int part = (int)(count - first < PIECE ? count - first : PIECE);
-        status = safetensors_read(l->file, t, first, part, piece);
-        for (int i = 0; i < part && status == BRASA_OK; i++) {
-            const int64_t place = walk_next(&w);
-            if (st->type == F64)
-                ((double *)to)[place] = piece[i].real;
-            else
-                ((float *)to)[place] = (float)piece[i].real;
-        }
+    walk w = {.shape = &st->stored,
+              .each = walk_copy_in,
+              .stored = to,
+              .type = st->type,
+              .plain = piece,
+              .plain_type = F64,
+              .table = table};
+    layout_table_fill(&st->layout, &st->stored, table);
+    for (; w.first < count && status == BRASA_OK; w.first += PIECE) {
+        const int part = (int)(count - w.first < PIECE ? count - w.first : PIECE);
+        status = safetensors_read(l->file, t, w.first, part, piece);
+        if (status == BRASA_OK)
+            walk_range(&w, w.first, w.first + part);
     }
     return status;
 }
@@ -322,13 +293,13 @@ static brasa_status read_state(loading *l, const state *st, const tensor_entry *
 static brasa_status read_all(loading *l, char *staged)
 {
     number *piece = pool_get(&l->pool, PIECE, sizeof *piece);
-    int64_t *tables = pool_get(&l->pool, (size_t)l->all.most_sizes + 1, sizeof *tables);
-    if (!piece || !tables)
+    int64_t *table = pool_get(&l->pool, (size_t)l->all.most_entries + 1, sizeof *table);
+    if (!piece || !table)
         return fail_memory(l->s->ctx, PIECE * sizeof *piece);
     brasa_status status = BRASA_OK;
     for (int i = 0; i < l->all.count && status == BRASA_OK; i++) {
         if (staged_bytes(l, i))
-            status = read_state(l, l->all.list[i].st, l->found[i], staged, piece, tables);
+            status = read_state(l, l->all.list[i].st, l->found[i], staged, piece, table);
         staged += staged_bytes(l, i);
     }
     return status;
