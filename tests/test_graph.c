@@ -253,6 +253,10 @@ TEST(options_refused)
         {{.optimizer = "sgd lr=1 moment=0.9"}, BRASA_BAD_ARGUMENT, "did you mean 'momentum'"},
         {{.schedule = "cosin steps=5"}, BRASA_BAD_ARGUMENT, "cosine"},
         {{.schedule = "cosine"}, BRASA_BAD_ARGUMENT, "steps"},
+        {{.schedule = "constant every=10"}, BRASA_BAD_ARGUMENT, "schedule constant: it has no setting 'every'"},
+        {{.schedule = "cosine steps=9 gamma=0.5"}, BRASA_BAD_ARGUMENT, "'gamma'"},
+        {{.schedule = "step every=9 steps=10"}, BRASA_BAD_ARGUMENT, "'steps'"},
+        {{.schedule = "warmup=5 floor=0.1"}, BRASA_BAD_ARGUMENT, "'floor'"},
         {{.clip_norm = -1}, BRASA_BAD_ARGUMENT, "clip_norm"},
     };
     for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++) {

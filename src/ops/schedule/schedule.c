@@ -62,9 +62,26 @@ const field schedule_fields[] = {
     {0},
 };
 
+/* The setting that is given though another kind than the schedule's reads it, or NULL. */
+static const char *stray_setting(const schedule_attr *t)
+{
+    schedule_attr none = {0};
+    fields_set_defaults(schedule_fields, &none);
+    if (t->kind != SCHEDULE_STEP && t->every != none.every)
+        return "every";
+    if (t->kind != SCHEDULE_STEP && t->gamma != none.gamma)
+        return "gamma";
+    if (t->kind != SCHEDULE_COSINE && t->steps != none.steps)
+        return "steps";
+    return t->kind != SCHEDULE_COSINE && t->floor != none.floor ? "floor" : NULL;
+}
+
 static brasa_status infer(infer_args *a)
 {
     const schedule_attr *t = a->attr;
+    const char *stray = stray_setting(t);
+    if (stray)
+        return fail(a->g->ctx, BRASA_BAD_ARGUMENT, "schedule %s: it has no setting '%s'", kind_words[t->kind], stray);
     if (t->kind == SCHEDULE_STEP && t->every < 1)
         return fail(a->g->ctx, BRASA_BAD_ARGUMENT, "schedule step: every is missing: steps between two cuts");
     if (t->kind == SCHEDULE_COSINE && t->steps <= t->warmup)
