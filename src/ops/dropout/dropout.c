@@ -41,7 +41,7 @@ static brasa_status NAME(dropout)(const step *s)
 #include "ops/real.h"
 
 static const field fields[] = {
-    {"p", FIELD_REAL, offsetof(dropout_attr, p), "0.5", 0, 0.999, NULL, true, "share of elements set to zero"},
+    {"p", FIELD_REAL, offsetof(dropout_attr, p), "0.5", 0, 1, NULL, true, "share of elements set to zero"},
     {0},
 };
 
@@ -75,7 +75,8 @@ static const op_case cases[] = {
     {"1x5x1x1", "0.5"},
     {"3x100", "0.3"},
     {"4x10", "0.001"},
-    {"7", "0.999"},
+    {"7", "0.9999"},
+    {"5x7", "1"},                      /* nothing is kept */
     {"16x128x600x600", "", CASE_PLAN}, /* 2.9 GB */
     {"2x0x4x4", "", CASE_FAILS},
     {0},

@@ -29,10 +29,10 @@ static inline uint32_t dropout_limit(const dropout_attr *t)
     return (uint32_t)ceil(t->p * 0x1p24);
 }
 
-/* Kept elements are multiplied by it. */
+/* Kept elements are multiplied by it; with p = 1 there are none. */
 static inline double dropout_factor(const dropout_attr *t)
 {
-    return 1 / (1 - t->p);
+    return t->p < 1 ? 1 / (1 - t->p) : 0;
 }
 
 /* Most of it for the random numbers. */
