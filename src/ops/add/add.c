@@ -56,6 +56,7 @@ static const op_case cases[] = {
     {"16x128x600x600 16x128x600x600", "", CASE_PLAN},
     {"2x3x8x8 2x3x8x7", "", CASE_FAILS},
     {"2x3x8x8 2x3", "", CASE_FAILS},
+    {"2x0 2x0", "", CASE_FAILS},
     {0},
 };
 

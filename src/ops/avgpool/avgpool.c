@@ -216,6 +216,7 @@ static const op_case global_cases[] = {
     {"16x128x600x600", "", CASE_PLAN}, /* 2.9 GB in */
     {"1000000x1000000x1000x1000", "", CASE_FAILS | CASE_PLAN},
     {"2x12", "", CASE_FAILS},
+    {"2x3x0x4", "", CASE_FAILS},
     {0},
 };
 

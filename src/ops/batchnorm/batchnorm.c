@@ -365,6 +365,8 @@ static const op_case cases[] = {
     {"1x3", "", CASE_FAILS | CASE_PLAN}, /* one value a channel: refused when the program is made */
     {"1x3x1x1", "", CASE_FAILS | CASE_PLAN},
     {"12", "", CASE_FAILS},
+    {"2x0x4x4", "", CASE_FAILS},
+    {"2x3x0x4", "", CASE_FAILS},
     {0},
 };
 

@@ -177,6 +177,7 @@ static const op_case cases[] = {
     {"16x128x600x600", "", CASE_PLAN}, /* 2.9 GB */
     {"1000000x1000000x1000x1000", "", CASE_FAILS | CASE_PLAN},
     {"2x12", "", CASE_FAILS},
+    {"2x0x4x4", "", CASE_FAILS},
     {0},
 };
 
