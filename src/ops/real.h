@@ -3,7 +3,8 @@
  * An op's file holds its kernels between `#ifdef REAL` and `#else`, and includes this file with REAL_SOURCE set to
  * its own path. It is then read twice: with REAL as float, where NAME(f) is f_f32, and with REAL as double, where
  * NAME(f) is f_f64. REFERENCE(op, f) makes the two rows of the kernel list; ELEMENTWISE(op, f) does so for a kernel
- * that runs over what is stored, whatever the layout (kernel.any_layout).
+ * that runs over what is stored, whatever the layout (kernel.any_layout); REFERENCE_(op, f, ...) writes out what else
+ * the rows say.
  */
 #define PASTE_(a, b) a##b
 #define PASTE(a, b)  PASTE_(a, b)
@@ -21,9 +22,9 @@
 #undef NAME
 
 /* clang-format off */
-#define REFERENCE_(operation, function, any)                                                              \
-    {.name = #function "_ref", .op = &operation, .real = F32, .any_layout = any, .run = function##_f32},  \
-    {.name = #function "_ref", .op = &operation, .real = F64, .any_layout = any, .run = function##_f64}
+#define REFERENCE_(operation, function, ...)                                                       \
+    {.name = #function "_ref", .op = &operation, .real = F32, .run = function##_f32, __VA_ARGS__}, \
+    {.name = #function "_ref", .op = &operation, .real = F64, .run = function##_f64, __VA_ARGS__}
 /* clang-format on */
-#define REFERENCE(operation, function)   REFERENCE_(operation, function, false)
-#define ELEMENTWISE(operation, function) REFERENCE_(operation, function, true)
+#define REFERENCE(operation, function)   REFERENCE_(operation, function, .any_layout = false)
+#define ELEMENTWISE(operation, function) REFERENCE_(operation, function, .any_layout = true)

@@ -7,8 +7,9 @@
 #include <string.h>
 
 /* First reading: declarations. */
-#define OP(name)  extern const op_def *const name##_parts[];
-#define REF(name) extern const kernel name##_ref[];
+#define OP(name)   extern const op_def *const name##_parts[];
+#define REF(name)  extern const kernel name##_ref[];
+#define WIDE(name) extern const kernel name##_wide[];
 #ifdef BRASA_ONEDNN
 #define ONEDNN(name) extern const kernel name##_onednn[];
 #else
@@ -22,6 +23,7 @@
 #include "ops/ops.def"
 #undef OP
 #undef REF
+#undef WIDE
 #undef ONEDNN
 #undef SIMD
 
@@ -30,8 +32,9 @@ static const struct row {
     const op_def *const *parts; /* NULL-terminated, the op itself first; NULL in a kernel row */
     const kernel *kernels;      /* ended by a kernel with no name; NULL in an op row */
 } rows[] = {
-#define OP(name)  {.parts = name##_parts},
-#define REF(name) {.kernels = name##_ref},
+#define OP(name)   {.parts = name##_parts},
+#define REF(name)  {.kernels = name##_ref},
+#define WIDE(name) {.kernels = name##_wide},
 #ifdef BRASA_ONEDNN
 #define ONEDNN(name) {.kernels = name##_onednn},
 #else
@@ -45,6 +48,7 @@ static const struct row {
 #include "ops/ops.def"
 #undef OP
 #undef REF
+#undef WIDE
 #undef ONEDNN
 #undef SIMD
 };

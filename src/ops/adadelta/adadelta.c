@@ -47,7 +47,7 @@ static brasa_status NAME(adadelta)(const step *s)
 #else
 
 #define REAL_SOURCE "ops/adadelta/adadelta.c"
-#include "ops/real.h"
+#include "ops/wide.h"
 
 static const field fields[] = {
     OPTIMIZER_FIELDS,
@@ -81,6 +81,6 @@ const optimizer_def adadelta_optimizer = {
     .op = &adadelta_op, .help = "steps scaled by the root mean squares of gradients and steps", .slots = slots};
 
 const op_def *const adadelta_parts[] = {&adadelta_op, NULL};
-const kernel adadelta_ref[] = {ELEMENTWISE(adadelta_op, adadelta), {0}};
+const kernel adadelta_wide[] = {WIDE(adadelta_op, adadelta), {0}};
 
 #endif

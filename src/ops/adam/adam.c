@@ -53,7 +53,7 @@ static brasa_status NAME(adam)(const step *s)
 #else
 
 #define REAL_SOURCE "ops/adam/adam.c"
-#include "ops/real.h"
+#include "ops/wide.h"
 
 static const field fields[] = {
     OPTIMIZER_FIELDS,
@@ -107,9 +107,9 @@ const optimizer_def adamw_optimizer = {.op = &adamw_op,
                                        .exists = adamw_exists};
 
 const op_def *const adam_parts[] = {&adam_op, &adamw_op, NULL};
-const kernel adam_ref[] = {
-    ELEMENTWISE(adam_op, adam),
-    ELEMENTWISE(adamw_op, adam),
+const kernel adam_wide[] = {
+    WIDE(adam_op, adam),
+    WIDE(adamw_op, adam),
     {0},
 };
 

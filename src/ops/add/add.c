@@ -40,7 +40,7 @@ static brasa_status NAME(add)(const step *s)
 #else
 
 #define REAL_SOURCE "ops/add/add.c"
-#include "ops/real.h"
+#include "ops/wide.h"
 
 static void grad(grad_args *a)
 {
@@ -72,6 +72,6 @@ const op_def add_op = {
 };
 
 const op_def *const add_parts[] = {&add_op, NULL};
-const kernel add_ref[] = {ELEMENTWISE(add_op, add), {0}};
+const kernel add_wide[] = {WIDE(add_op, add), {0}};
 
 #endif

@@ -35,7 +35,7 @@ static brasa_status NAME(leaky_relu_grad)(const step *s)
 #else
 
 #define REAL_SOURCE "ops/leaky_relu/leaky_relu.c"
-#include "ops/real.h"
+#include "ops/wide.h"
 
 static const field fields[] = {
     {"slope", FIELD_REAL, 0, "0.01", 0, 1, NULL, true, "what negative inputs are multiplied with"},
@@ -77,9 +77,9 @@ static const op_def leaky_relu_op = {
 };
 
 const op_def *const leaky_relu_parts[] = {&leaky_relu_op, &leaky_relu_grad_op, NULL};
-const kernel leaky_relu_ref[] = {
-    ELEMENTWISE(leaky_relu_op, leaky_relu),
-    ELEMENTWISE(leaky_relu_grad_op, leaky_relu_grad),
+const kernel leaky_relu_wide[] = {
+    WIDE(leaky_relu_op, leaky_relu),
+    WIDE(leaky_relu_grad_op, leaky_relu_grad),
     {0},
 };
 

@@ -20,7 +20,7 @@ static brasa_status NAME(multiply)(const step *s)
 #else
 
 #define REAL_SOURCE "ops/multiply/multiply.c"
-#include "ops/real.h"
+#include "ops/wide.h"
 
 /* Each gradient is ddst times the other input. */
 static void grad(grad_args *a)
@@ -55,6 +55,6 @@ static const op_def multiply_op = {
 };
 
 const op_def *const multiply_parts[] = {&multiply_op, NULL};
-const kernel multiply_ref[] = {ELEMENTWISE(multiply_op, multiply), {0}};
+const kernel multiply_wide[] = {WIDE(multiply_op, multiply), {0}};
 
 #endif

@@ -69,7 +69,7 @@ static brasa_status NAME(relu6_grad)(const step *s)
 #else
 
 #define REAL_SOURCE "ops/relu/relu.c"
-#include "ops/real.h"
+#include "ops/wide.h"
 
 const op_def relu_grad_op = {.name = "relu_grad", .in_place = 1u << 1};
 const op_def relu6_grad_op = {.name = "relu6_grad", .in_place = 1u << 1};
@@ -105,12 +105,8 @@ const op_def relu6_op = {
 };
 
 const op_def *const relu_parts[] = {&relu_op, &relu_grad_op, &relu6_op, &relu6_grad_op, NULL};
-const kernel relu_ref[] = {
-    ELEMENTWISE(relu_op, relu),
-    ELEMENTWISE(relu_grad_op, relu_grad),
-    ELEMENTWISE(relu6_op, relu6),
-    ELEMENTWISE(relu6_grad_op, relu6_grad),
-    {0},
+const kernel relu_wide[] = {
+    WIDE(relu_op, relu), WIDE(relu_grad_op, relu_grad), WIDE(relu6_op, relu6), WIDE(relu6_grad_op, relu6_grad), {0},
 };
 
 #endif

@@ -52,7 +52,7 @@ static brasa_status NAME(rmsprop)(const step *s)
 #else
 
 #define REAL_SOURCE "ops/rmsprop/rmsprop.c"
-#include "ops/real.h"
+#include "ops/wide.h"
 
 static const field fields[] = {
     OPTIMIZER_FIELDS,
@@ -88,6 +88,6 @@ const optimizer_def rmsprop_optimizer = {
     .op = &rmsprop_op, .help = "steps divided by the root mean square of recent gradients", .slots = slots};
 
 const op_def *const rmsprop_parts[] = {&rmsprop_op, NULL};
-const kernel rmsprop_ref[] = {ELEMENTWISE(rmsprop_op, rmsprop), {0}};
+const kernel rmsprop_wide[] = {WIDE(rmsprop_op, rmsprop), {0}};
 
 #endif

@@ -54,7 +54,7 @@ static brasa_status NAME(sgd)(const step *s)
 #else
 
 #define REAL_SOURCE "ops/sgd/sgd.c"
-#include "ops/real.h"
+#include "ops/wide.h"
 
 static const field fields[] = {
     OPTIMIZER_FIELDS,
@@ -83,6 +83,6 @@ static const op_def sgd_op = {
 const optimizer_def sgd_optimizer = {.op = &sgd_op, .help = "gradient descent, with momentum", .slots = slots};
 
 const op_def *const sgd_parts[] = {&sgd_op, NULL};
-const kernel sgd_ref[] = {ELEMENTWISE(sgd_op, sgd), {0}};
+const kernel sgd_wide[] = {WIDE(sgd_op, sgd), {0}};
 
 #endif
