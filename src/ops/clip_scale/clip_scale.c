@@ -10,7 +10,7 @@
 
 #ifndef REAL /* once, before the kernels */
 
-enum { LANES = 64 };
+enum { LANES = 64, SUMS = 16 };
 
 /* limit / norm, in the dialect's form, at most 1. */
 static double clip_scale(const clip_attr *t, double norm)
@@ -25,15 +25,18 @@ static double clip_scale(const clip_attr *t, double norm)
 /* The sum of the squares of part `lane` of a tensor. */
 static double NAME(lane_squares)(const REAL *src, int64_t count, int64_t lane)
 {
-    double sum[4] = {0}; /* four running sums: the compiler may use vectors without reordering anything */
+    double sum[SUMS] = {0}; /* so many at once: the compiler may use vectors without reordering anything */
     int64_t i = count * lane / LANES;
     const int64_t end = count * (lane + 1) / LANES;
-    for (; i + 4 <= end; i += 4)
-        for (int j = 0; j < 4; j++)
+    for (; i + SUMS <= end; i += SUMS)
+        for (int j = 0; j < SUMS; j++)
             sum[j] += (double)src[i + j] * src[i + j];
     for (; i < end; i++)
         sum[0] += (double)src[i] * src[i];
-    return (sum[0] + sum[1]) + (sum[2] + sum[3]);
+    for (int half = SUMS / 2; half > 0; half /= 2)
+        for (int j = 0; j < half; j++)
+            sum[j] += sum[j + half];
+    return sum[0];
 }
 
 /* item: a lane */
@@ -64,7 +67,7 @@ static brasa_status NAME(clip_scale)(const step *s)
 #else
 
 #define REAL_SOURCE "ops/clip_scale/clip_scale.c"
-#include "ops/real.h"
+#include "ops/wide.h"
 
 static brasa_status infer(infer_args *a)
 {
@@ -82,10 +85,6 @@ static int64_t workspace(const graph *g, const node *n)
 const op_def clip_scale_op = {.name = "clip_scale", .attr_size = sizeof(clip_attr), .infer = infer};
 
 const op_def *const clip_scale_parts[] = {&clip_scale_op, NULL};
-const kernel clip_scale_ref[] = {
-    {.name = "clip_scale_ref", .op = &clip_scale_op, .real = F32, .workspace = workspace, .run = clip_scale_f32},
-    {.name = "clip_scale_ref", .op = &clip_scale_op, .real = F64, .workspace = workspace, .run = clip_scale_f64},
-    {0},
-};
+const kernel clip_scale_wide[] = {WIDE_(clip_scale_op, clip_scale, .workspace = workspace), {0}};
 
 #endif
