@@ -2,8 +2,8 @@
  * itself.
  *
  * An op's file includes this in place of real.h, and has WIDE(op, f) where ELEMENTWISE(op, f) would stand. It is then
- * read a third time, with NAME(f) as f_avx2. There is nothing for AVX-512: such loops wait for memory, and were no
- * faster with it.
+ * read a third time, with NAME(f) as f_avx2; nothing is contracted, so the bits are the reference's. There is nothing
+ * for AVX-512: such loops wait for memory, and were no faster with it.
  */
 #include "ops/real.h"
 
