@@ -8,6 +8,8 @@
 
 #include "backend/cpu/cpu.h"
 
+#include <immintrin.h>
+
 #if defined(SIMD_AVX512)
 enum { BLOCK = 16 };
 #define SIMD_ISA         ISA_AVX512
@@ -25,10 +27,17 @@ enum { BLOCK = 8 };
 /* BLOCK floats in one register. Blocks are aligned to their size: the arena and every block in it are. */
 typedef float vec __attribute__((vector_size(BLOCK * sizeof(float))));
 typedef int32_t veci __attribute__((vector_size(BLOCK * sizeof(int32_t))));
+/* As large, in half as many lanes. */
+typedef uint64_t vec64 __attribute__((vector_size(BLOCK / 2 * sizeof(uint64_t))));
 
 static inline vec vec_all(float x)
 {
     return x - (vec){0};
+}
+
+static inline vec64 vec64_all(uint64_t x)
+{
+    return x - (vec64){0};
 }
 
 /* Blocks of channels, the last one padded. */
@@ -43,10 +52,34 @@ static inline vec vec_choose(veci mask, vec a, vec b)
     return (vec)(((veci)a & mask) | ((veci)b & ~mask));
 }
 
-/* For kernel.supports: the context works with these vectors, and input 0 is laid out in blocks. */
+/* The products of the lower 32 bits of each lane: one instruction, where a * b takes several. */
+static inline vec64 vec64_multiply(vec64 a, vec64 b)
+{
+#ifdef SIMD_AVX512
+    return (vec64)_mm512_mul_epu32((__m512i)a, (__m512i)b);
+#else
+    return (vec64)_mm256_mul_epu32((__m256i)a, (__m256i)b);
+#endif
+}
+
+/* The lanes of a and b that are listed, b's counted on from a's; `places` is the type of a vector of such numbers. */
+#ifdef __clang__
+#define SHUFFLE(places, a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#else
+#define SHUFFLE(places, a, b, ...) __builtin_shuffle(a, b, (places){__VA_ARGS__})
+#endif
+
+/* For kernel.supports: the context works with these vectors. */
+static inline bool simd_matches(const graph *g, const node *n)
+{
+    (void)n;
+    return g->ctx->isa == SIMD_ISA;
+}
+
+/* For kernel.supports: the same, and input 0 is laid out in blocks. */
 static inline bool simd_supports(const graph *g, const node *n)
 {
-    return g->ctx->isa == SIMD_ISA && cpu_is_blocked(g, n);
+    return simd_matches(g, n) && cpu_is_blocked(g, n);
 }
 
 /* A row of a kernel list. */

@@ -7,34 +7,20 @@
 #include "backend/cpu/simd.h"
 #include "ops/dropout/dropout.h"
 
-#include <immintrin.h>
-
 typedef uint32_t words __attribute__((vector_size(BLOCK * sizeof(uint32_t))));
-typedef uint64_t half __attribute__((vector_size(BLOCK / 2 * sizeof(uint64_t))));
-
-#ifdef SIMD_AVX512
-#define MULTIPLY(a, b) ((half)_mm512_mul_epu32((__m512i)(a), (__m512i)(b)))
-#else
-#define MULTIPLY(a, b) ((half)_mm256_mul_epu32((__m256i)(a), (__m256i)(b)))
-#endif
-
-static inline half half_all(uint64_t x)
-{
-    return x - (half){0};
-}
 
 /* random_at for a half: words 0 to 3 of its groups. */
-static inline void draw_half(const random_stream *s, half group, half out[4])
+static inline void draw_half(const random_stream *s, vec64 group, vec64 out[4])
 {
-    const half m0 = half_all(0xD2511F53), m1 = half_all(0xCD9E8D57);
-    half c0 = group, c1 = group >> 32, c2 = half_all(s->step);
-    half c3 = half_all((uint32_t)s->purpose << 24 | (s->stream & 0xFFFFFF));
+    const vec64 m0 = vec64_all(0xD2511F53), m1 = vec64_all(0xCD9E8D57);
+    vec64 c0 = group, c1 = group >> 32, c2 = vec64_all(s->step);
+    vec64 c3 = vec64_all((uint32_t)s->purpose << 24 | (s->stream & 0xFFFFFF));
     uint32_t k0 = (uint32_t)s->seed, k1 = (uint32_t)(s->seed >> 32);
     for (int round = 0; round < 10; round++) {
-        const half p0 = MULTIPLY(c0, m0), p1 = MULTIPLY(c2, m1);
-        c0 = (p1 >> 32) ^ c1 ^ half_all(k0);
+        const vec64 p0 = vec64_multiply(c0, m0), p1 = vec64_multiply(c2, m1);
+        c0 = (p1 >> 32) ^ c1 ^ vec64_all(k0);
         c1 = p1;
-        c2 = (p0 >> 32) ^ c3 ^ half_all(k1);
+        c2 = (p0 >> 32) ^ c3 ^ vec64_all(k1);
         c3 = p0;
         k0 += UINT32_C(0x9E3779B9);
         k1 += UINT32_C(0xBB67AE85);
@@ -46,13 +32,13 @@ static inline void draw_half(const random_stream *s, half group, half out[4])
 }
 
 /* Words 0 to 3 of the groups of all lanes. */
-static inline void draw(const random_stream *s, half even, half odd, words out[4])
+static inline void draw(const random_stream *s, vec64 even, vec64 odd, words out[4])
 {
-    half a[4], b[4];
+    vec64 a[4], b[4];
     draw_half(s, even, a);
     draw_half(s, odd, b);
     for (int j = 0; j < 4; j++)
-        out[j] = (words)((a[j] & half_all(0xFFFFFFFF)) | b[j] << 32);
+        out[j] = (words)((a[j] & vec64_all(0xFFFFFFFF)) | b[j] << 32);
 }
 
 typedef struct mask {
@@ -77,7 +63,7 @@ static void plain_range(const step *s, int64_t begin, int64_t end)
 {
     const mask m = mask_of(s);
     for (int64_t item = begin; item < end; item++) {
-        half even, odd;
+        vec64 even, odd;
         words w[4];
         float keep[4 * BLOCK];
         for (int l = 0; l < BLOCK / 2; l++) {
@@ -100,7 +86,7 @@ static void plain_range(const step *s, int64_t begin, int64_t end)
 
 /* The planes of a block begin anywhere in their first group: the lane's pixel p is word p + shift of its groups. */
 typedef struct planes {
-    half even, odd; /* their first groups */
+    vec64 even, odd; /* their first groups */
     words shift;
 } planes;
 
@@ -159,18 +145,12 @@ static brasa_status dropout(const step *s)
     return BRASA_OK;
 }
 
-static bool supports(const graph *g, const node *n)
-{
-    (void)n;
-    return g->ctx->isa == SIMD_ISA;
-}
-
 const kernel SIMD_TABLE(dropout)[] = {
     {.name = SIMD_NAME("dropout"),
      .op = &dropout_op,
      .real = F32,
      .isa = SIMD_ISA,
-     .supports = supports,
+     .supports = simd_matches,
      .layouts = cpu_layouts,
      .run = dropout},
     {0},

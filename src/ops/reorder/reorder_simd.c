@@ -15,12 +15,6 @@ typedef float row __attribute__((vector_size(SIDE * sizeof(float))));
 typedef int32_t places __attribute__((vector_size(SIDE * sizeof(int32_t))));
 typedef float loose_row __attribute__((vector_size(SIDE * sizeof(float)), aligned(sizeof(float)), may_alias));
 
-#ifdef __clang__
-#define SHUFFLE(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
-#else
-#define SHUFFLE(a, b, ...) __builtin_shuffle(a, b, (places){__VA_ARGS__})
-#endif
-
 /* A square, transposed. Three times the first half of the rows is interleaved with the second. */
 static inline void transpose(const float *src, int64_t src_stride, float *dst, int64_t dst_stride)
 {
@@ -29,8 +23,8 @@ static inline void transpose(const float *src, int64_t src_stride, float *dst, i
         r[i] = *(const loose_row *)(src + i * src_stride);
     for (int size = 1; size < SIDE; size *= 2) {
         for (int i = 0; i < SIDE / 2; i++) {
-            t[2 * i] = SHUFFLE(r[i], r[i + SIDE / 2], 0, 8, 1, 9, 2, 10, 3, 11);
-            t[2 * i + 1] = SHUFFLE(r[i], r[i + SIDE / 2], 4, 12, 5, 13, 6, 14, 7, 15);
+            t[2 * i] = SHUFFLE(places, r[i], r[i + SIDE / 2], 0, 8, 1, 9, 2, 10, 3, 11);
+            t[2 * i + 1] = SHUFFLE(places, r[i], r[i + SIDE / 2], 4, 12, 5, 13, 6, 14, 7, 15);
         }
         memcpy(r, t, sizeof r);
     }
@@ -173,18 +167,12 @@ static brasa_status reorder(const step *s)
     return BRASA_OK;
 }
 
-static bool supports(const graph *g, const node *n)
-{
-    (void)n;
-    return g->ctx->isa == SIMD_ISA;
-}
-
 const kernel SIMD_TABLE(reorder)[] = {
     {.name = SIMD_NAME("reorder"),
      .op = &reorder_op,
      .real = F32,
      .isa = SIMD_ISA,
-     .supports = supports,
+     .supports = simd_matches,
      .open = open,
      .close = mem_put,
      .run = reorder},
