@@ -42,6 +42,11 @@ typedef struct optimizer_def {
 
 extern const optimizer_def sgd_optimizer, rmsprop_optimizer, adadelta_optimizer, adam_optimizer, adamw_optimizer;
 
+/* optimizer.c: the optimizers there are, NULL past the last one. */
+const optimizer_def *optimizer_at(int index);
+/* Whether the op is one of them. */
+bool optimizer_is(const op_def *op);
+
 /* What an update's kernel starts from: g = scale x gradient + weight_decay x p; p = shrink x p - ... */
 typedef struct update {
     double rate, scale, weight_decay, shrink;

@@ -4,16 +4,6 @@
 
 #include <string.h>
 
-static const optimizer_def *const optimizers[] = {
-    &sgd_optimizer, &rmsprop_optimizer, &adadelta_optimizer, &adam_optimizer, &adamw_optimizer,
-};
-enum { OPTIMIZERS = sizeof optimizers / sizeof optimizers[0] };
-
-const optimizer_def *optimizer_at(int index)
-{
-    return index >= 0 && index < OPTIMIZERS ? optimizers[index] : NULL;
-}
-
 /* The optimizer named by the first word of the text; *rest is what follows it. */
 static brasa_status find_optimizer(brasa_session *s, const char *text, const char **rest)
 {
@@ -24,8 +14,8 @@ static brasa_status find_optimizer(brasa_session *s, const char *text, const cha
     if (!word)
         return fail_memory(s->ctx, length);
     nearest n = {.word = word};
-    for (int i = 0; i < OPTIMIZERS; i++) {
-        const optimizer_def *o = optimizers[i];
+    for (int i = 0; optimizer_at(i); i++) {
+        const optimizer_def *o = optimizer_at(i);
         nearest_offer(&n, o->op->name);
         if (strcmp(o->op->name, word) != 0)
             continue;

@@ -53,7 +53,5 @@ void *session_value_data(const brasa_session *s, const value *v);
 brasa_status optimizer_read(brasa_session *s, const char *optimizer, const char *schedule);
 /* optimizer.c: differentiates a lowered program and adds the update nodes. */
 brasa_status optimizer_emit(brasa_session *s, graph *g);
-/* The optimizers there are, NULL past the last one. */
-const optimizer_def *optimizer_at(int index);
 
 #endif
