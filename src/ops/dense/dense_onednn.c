@@ -3,7 +3,8 @@
  * A source that comes from a convolution, N x C x H x W in blocks of channels, is taken as it is: its bytes are a
  * matrix N x F, with F running over blocks, rows, columns and the channels of a block (padding included: zeros there
  * and in the weights). The library multiplies that matrix with K x F weights in the same order, and nothing is
- * reordered between the two layers.
+ * reordered between the two layers. A picture of so few channels that it is not in blocks keeps the weights plain:
+ * the library would cut F where Brasa can only cut the channels.
  */
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/onednn.h"
@@ -20,7 +21,7 @@ static brasa_status open(graph *g, node *n, onednn_pass pass, int src, int wei, 
                        &(onednn_layer){
                            .pass = pass,
                            .src = {&flat_src, &plain},
-                           .wei = {&flat_wei, NULL},
+                           .wei = {&flat_wei, x->rank == 4 && !blocked.nblocks ? &plain : NULL},
                            .bia = {bia < 0 ? NULL : &g->values[bia].shape, &plain},
                            .dst = {&g->values[dst].shape, &plain},
                            .groups = 1,
