@@ -68,7 +68,8 @@ enum {
     FUSE_RESIDUALS = 2,   /* a residual sum into the batch norm before it */
     FUSE_FLAT = 4,        /* the gradient of an activation into that of the batch norm before it */
     FUSE_FOLD = 8,        /* in evaluation, batch norm into the weights of the convolution before it */
-    FUSE_ALL = 15,
+    FUSE_UPDATES = 16,    /* the gradient of a dense layer's weights and their update */
+    FUSE_ALL = 31,
 };
 
 typedef struct node {
@@ -156,7 +157,8 @@ brasa_status pass_views(graph *g);
  * complete and nothing emitted later reads the parameter. */
 typedef void (*gradient_done)(void *user, graph *g, int param, int grad);
 brasa_status pass_autodiff(graph *g, gradient_done done, void *user);
-/* fuse.c: makes one node of several, by the rules of graph.fuse. All but folding keep every bit. */
+/* fuse.c: makes one node of several, by the rules of graph.fuse. All but folding keep every bit, and FUSE_UPDATES
+ * does so on the reference kernels. */
 brasa_status pass_fuse(graph *g);
 /* prune.c: drops nodes that nothing reads. */
 brasa_status pass_prune(graph *g);
