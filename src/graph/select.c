@@ -1,9 +1,10 @@
 /* select.c - a kernel for every node, a layout for every value.
  *
- * Nodes are visited in order. A node takes the first kernel of its list that supports it; the kernel says in which
- * layouts it reads and writes. A value keeps the layout its producer writes; where a reader wants another, a reorder
- * node is placed before it, once for all readers that want the same. Weights have no producer: they take the layout
- * of the first kernel that reads them and keep it for the whole run, with their gradients and the optimizer's slots.
+ * First the kernels: a node takes the first of its list that supports it. Then the layouts, node by node in order:
+ * the kernel says in which it reads and writes, and as all are chosen it may look at what its readers want. A value
+ * keeps the layout its producer writes; where a reader wants another, a reorder node is placed before it, once for
+ * all readers that want the same. Weights have no producer: they take the layout of the first kernel that reads them
+ * and keep it for the whole run, with their gradients and the optimizer's slots.
  */
 #include "graph/graph.h"
 #include "ops/op.h"
@@ -143,12 +144,10 @@ brasa_status pass_select(graph *g, const char *only)
 {
     selection s = {.g = g};
     const int count = g->nnodes;
-    for (int i = 0; i < count; i++) {
-        brasa_status status = choose(g, i, only);
-        if (status == BRASA_OK)
-            status = settle(&s, i);
-        if (status != BRASA_OK)
-            return status;
-    }
-    return graph_arrange(g, s.order, s.count);
+    brasa_status status = BRASA_OK;
+    for (int i = 0; i < count && status == BRASA_OK; i++)
+        status = choose(g, i, only);
+    for (int i = 0; i < count && status == BRASA_OK; i++)
+        status = settle(&s, i);
+    return status == BRASA_OK ? graph_arrange(g, s.order, s.count) : status;
 }

@@ -108,12 +108,12 @@ static fold_args fold_args_of(const step *s)
 #define REAL_SOURCE "ops/batchnorm_fold/batchnorm_fold.c"
 #include "ops/real.h"
 
-/* What the convolution that reads the weights wants, as far as it is known already; else plain. */
+/* What the convolution that reads the weights wants; plain where it has no wish. */
 static layout wanted_by_reader(const graph *g, int wei)
 {
     for (int i = 0; i < g->nnodes; i++) {
         const node *n = &g->nodes[i];
-        if (n->nin == 3 && n->nout == 1 && n->in[1] == wei && n->kernel && n->kernel->layouts) {
+        if (n->nin == 3 && n->nout == 1 && n->in[1] == wei && n->kernel->layouts) {
             layout in[3] = {{0}}, out[1] = {{0}};
             n->kernel->layouts(g, n, in, out);
             return in[1];
@@ -122,7 +122,7 @@ static layout wanted_by_reader(const graph *g, int wei)
     return (layout){0};
 }
 
-/* Weights that have a layout keep it. */
+/* Weights that have a layout keep it; those of a session that does not train take the convolution's. */
 static void layouts(const graph *g, const node *n, layout *in, layout *out)
 {
     const value *wei = &g->values[n->in[0]];
