@@ -60,9 +60,12 @@ static inline int proof_other_kernels(const proof *p, const char *names[PROOF_KE
     return count;
 }
 
-/* A pruned node leaves its values behind, with a producer that is none. */
+/* A pruned node leaves its values behind, with a producer that is none. A whole is made where its parts are. */
 static inline bool proof_made(const graph *g, int v)
 {
+    for (int p = 0; p < g->nvalues; p++)
+        if (g->values[p].whole == v && proof_made(g, p))
+            return true;
     int i = g->values[v].producer;
     for (int k = 0; i >= 0 && i < g->nnodes && k < g->nodes[i].nout; k++)
         if (g->nodes[i].out[k] == v)
@@ -95,6 +98,8 @@ static inline brasa_status proof_compile(proof *p, const graph *from, proof_opti
         g->values[v].output = g->values[v].output || proof_made(g, v);
     if (status == BRASA_OK)
         status = pass_select(g, o.kernels);
+    if (status == BRASA_OK && o.fuse)
+        status = pass_parts(g);
     return status == BRASA_OK ? pass_plan(g, o.in_place, &p->program.plan) : status;
 }
 

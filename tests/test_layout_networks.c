@@ -88,3 +88,34 @@ TEST(reorders)
         }
     }
 }
+
+/* What is left of the concats of GoogLeNet, and of their gradients. oneDNN's convolutions write only whole tensors,
+ * where there is more than one sample: their outputs are copied. */
+TEST(concats)
+{
+    static const struct {
+        const char *model;
+        int64_t batch;
+        bool inference;
+        int concats;
+    } rows[] = {
+        {"googlenet", 32, false, 0},          {"googlenet_aux", 32, false, 0},
+        {"googlenet", 1, false, 0},           {"googlenet", 1, true, 0},
+        {"googlenet_caffe", 1, true, 0},      {"googlenet_caffe", 1, false, 0},
+        {"googlenet_caffe_aux", 1, false, 0}, {"googlenet", 32, true, 9},
+        {"googlenet_caffe", 32, false, 9},
+    };
+    if (!claimed("googlenet"))
+        SKIP("needs oneDNN and AVX2");
+    for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++) {
+        CASE("%s, batch %d, %s", rows[r].model, (int)rows[r].batch, rows[r].inference ? "inference" : "training");
+        brasa_graph *g = brasa_graph_new(NULL);
+        brasa_session *s = plan(g, rows[r].model, rows[r].batch, rows[r].inference);
+        if (s) {
+            CHECK_INT(count_ops(&s->current->graph, "concat"), rows[r].concats);
+            CHECK_INT(count_ops(&s->current->graph, "slice"), 0);
+        }
+        brasa_session_free(s);
+        brasa_graph_free(g);
+    }
+}

@@ -14,8 +14,11 @@ static brasa_status make_step(program *p, int i)
         return fail_memory(g->ctx, (size_t)(n->nin + n->nout) * sizeof *args);
     for (int k = 0; k < n->nin + n->nout; k++) {
         const value *v = &g->values[k < n->nin ? n->in[k] : n->out[k - n->nin]];
+        const value *whole = v->whole < 0 ? v : &g->values[v->whole];
+        const int64_t size = (int64_t)dtype_size(v->type);
         args[k] = (arg){.shape = v->shape,
-                        .count = v->bytes / (int64_t)dtype_size(v->type),
+                        .count = v->bytes / size,
+                        .sample = whole->bytes / size / (v->shape.rank ? v->shape.dim[0] : 1),
                         .type = v->type,
                         .layout = v->layout};
     }

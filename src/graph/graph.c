@@ -76,7 +76,7 @@ int graph_value(graph *g, value_kind kind, dtype type, const shape *s, const cha
         return stick_memory(g);
     g->values = grown;
     g->values[g->nvalues] =
-        (value){.name = copy, .kind = kind, .type = type, .shape = *s, .producer = -1, .state = -1};
+        (value){.name = copy, .kind = kind, .type = type, .shape = *s, .producer = -1, .state = -1, .whole = -1};
     return g->nvalues++;
 }
 

@@ -6,7 +6,8 @@
  *
  * Invariants
  * (1) nodes stand in execution order: an input is made by an earlier node, or by none;
- * (2) a TEMP value is written by exactly one node;
+ * (2) a TEMP value is written by exactly one node, or it is the whole of values that are (see parts.c), or a part
+ *     of one;
  * (3) state (PARAM, BUFFER, SLOT, COUNTER) may be rewritten by a node that has the same value among its inputs and
  *     outputs; every other reader of the old content stands before it;
  * (4) indices stay valid, pointers into values[] and nodes[] do not: an emit may move the arrays. (The old arrays
@@ -54,6 +55,9 @@ typedef struct value {
     /* set by select, in a program */
     layout layout;
     bool settled; /* the layout stands: a node writes or reads it so, or another program does */
+    /* set by parts, in a program */
+    int whole;     /* the value that it is a part of, or -1 */
+    int64_t first; /* of a part: where in the whole it begins, in elements as they are stored */
     /* set by the memory plan, in a program */
     int64_t bytes;  /* padding of the layout included */
     int64_t offset; /* TEMP and INPUT: in the transient part; else in the persistent part */
@@ -62,14 +66,15 @@ typedef struct value {
 typedef enum node_role { ROLE_FORWARD, ROLE_GRADIENT, ROLE_UPDATE } node_role;
 typedef enum activation { ACT_NONE, ACT_RELU, ACT_RELU6 } activation;
 
-/* What pass_fuse may do, for graph.fuse: all of it, unless a test wants less. */
+/* What pass_fuse and pass_parts may do, for graph.fuse: all of it, unless a test wants less. */
 enum {
     FUSE_ACTIVATIONS = 1, /* an activation into the node before it */
     FUSE_RESIDUALS = 2,   /* a residual sum into the batch norm before it */
     FUSE_FLAT = 4,        /* the gradient of an activation into that of the batch norm before it */
     FUSE_FOLD = 8,        /* in evaluation, batch norm into the weights of the convolution before it */
     FUSE_UPDATES = 16,    /* the gradient of a dense layer's weights and their update */
-    FUSE_ALL = 31,
+    FUSE_PARTS = 32,      /* concatenated tensors are written and read in their place */
+    FUSE_ALL = 63,
 };
 
 typedef struct node {
@@ -165,5 +170,7 @@ brasa_status pass_prune(graph *g);
 /* select.c: a kernel for each node, a layout for each value, reorders between them. `only`: see
  * brasa_session_options.kernels. */
 brasa_status pass_select(graph *g, const char *only);
+/* parts.c: takes concat and its gradient away where kernels write and read tensors in their place in the whole. */
+brasa_status pass_parts(graph *g);
 
 #endif

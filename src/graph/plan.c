@@ -1,9 +1,9 @@
 /* plan.c - liveness, in-place reuse, one arena.
  *
- * Values that share memory (a view and its source, an output written over a dying input) form one block. A block
- * lives from its first writer to its last reader. Blocks are placed largest first at the lowest free offset; several
- * orders are tried and the smallest arena is kept. Programs have up to a few thousand blocks, so quadratic is fine:
- * it happens once.
+ * Values that share memory (a view and its source, an output written over a dying input, a whole and its parts) form
+ * one block. A block lives from its first writer to its last reader. Blocks are placed largest first at the lowest
+ * free offset; several orders are tried and the smallest arena is kept. Programs have up to a few thousand blocks, so
+ * quadratic is fine: it happens once.
  */
 #include "graph/plan.h"
 #include "ops/op.h"
@@ -137,8 +137,8 @@ int64_t plan_lower_bound(const plan_block *blocks, int count, int steps)
 /* --- from a graph to blocks ------------------------------------------------------------------------------- */
 
 typedef struct liveness {
-    int *last;  /* value -> last node that reads it */
-    int *block; /* value -> block, or -1 */
+    int *last;  /* value -> last node that reads it, or a part of it */
+    int *block; /* value -> block, or -1; of a part: that of the whole holds */
     plan_block *blocks;
     int nblocks;
 } liveness;
@@ -154,6 +154,12 @@ static int new_block(liveness *l, int64_t bytes, int first)
     return l->nblocks++;
 }
 
+/* The value whose block v lies in. */
+static int owner(const graph *g, int v)
+{
+    return g->values[v].whole >= 0 ? g->values[v].whole : v;
+}
+
 /* Value v now lies in block b. */
 static void join(liveness *l, int v, int b)
 {
@@ -163,7 +169,8 @@ static void join(liveness *l, int v, int b)
 }
 
 /* The block that output 0 of node i can take over, or -1. An input's block may be written over when nobody reads any
- * value of it after this node, and when the node does not read the same block through another input. */
+ * value of it after this node, and when the node does not read the same block through another input. Parts are never
+ * written over, nor do they lie anywhere but in the whole. */
 static int reusable_block(const graph *g, const liveness *l, int i)
 {
     const node *n = &g->nodes[i];
@@ -179,7 +186,7 @@ static int reusable_block(const graph *g, const liveness *l, int i)
             continue;
         int readers = 0;
         for (int j = 0; j < n->nin; j++)
-            readers += l->block[n->in[j]] == b;
+            readers += l->block[owner(g, n->in[j])] == b;
         if (readers == 1)
             return b;
     }
@@ -194,6 +201,9 @@ static void find_last_readers(const graph *g, int *last)
         for (int k = 0; k < g->nodes[i].nin; k++)
             if (last[g->nodes[i].in[k]] < i)
                 last[g->nodes[i].in[k]] = i;
+    for (int v = 0; v < g->nvalues; v++)
+        if (last[owner(g, v)] < last[v])
+            last[owner(g, v)] = last[v];
 }
 
 static void make_blocks(graph *g, liveness *l, bool in_place, memory_plan *plan, int *workspace_block)
@@ -206,10 +216,11 @@ static void make_blocks(graph *g, liveness *l, bool in_place, memory_plan *plan,
     for (int i = 0; i < g->nnodes; i++) {
         const node *n = &g->nodes[i];
         for (int k = 0; k < n->nout; k++) {
-            int v = n->out[k];
+            const int v = owner(g, n->out[k]);
+            const bool may_reuse = k == 0 && v == n->out[k] && (in_place || n->op->view);
             if (!transient(&g->values[v]) || l->block[v] >= 0)
                 continue;
-            int b = k == 0 && (in_place || n->op->view) ? reusable_block(g, l, i) : -1;
+            int b = may_reuse ? reusable_block(g, l, i) : -1;
             plan->in_place[i] = plan->in_place[i] || b >= 0;
             join(l, v, b >= 0 ? b : new_block(l, g->values[v].bytes, i));
         }
@@ -249,8 +260,9 @@ brasa_status pass_plan(graph *g, bool in_place, memory_plan *out)
         }
     }
     for (int v = 0; v < g->nvalues; v++)
-        if (l.block[v] >= 0)
-            g->values[v].offset = l.blocks[l.block[v]].offset;
+        if (l.block[owner(g, v)] >= 0)
+            g->values[v].offset =
+                l.blocks[l.block[owner(g, v)]].offset + g->values[v].first * (int64_t)dtype_size(g->values[v].type);
     for (int i = 0; i < g->nnodes; i++)
         out->workspace[i] = workspace_block[i] < 0 ? -1 : l.blocks[workspace_block[i]].offset;
     return BRASA_OK;

@@ -117,7 +117,8 @@ struct op_def {
 typedef struct arg {
     void *data;
     shape shape;
-    int64_t count; /* elements stored: what the layout pads is included */
+    int64_t count;  /* elements stored: what the layout pads is included */
+    int64_t sample; /* from one sample to the next, in elements: count / N, or more for a part of another tensor */
     dtype type;
     layout layout;
 } arg;
@@ -148,6 +149,9 @@ struct kernel {
     /* Works element by element on what is stored, padding included, and makes zero of zeros: any layout will do that
      * all tensors of output 0's shape share. */
     bool any_layout;
+    /* Bit k: input or output k may be a part (graph/parts.c), its samples arg.sample elements apart. The tensors of a
+     * single sample may be anyway. */
+    unsigned parts_in, parts_out;
     /* What a kernel makes once for a node and keeps (a library's descriptors) is n->state: open sets it before any
      * other hook sees the node, close frees it. open may find out that the node is not for it after all, and says
      * BRASA_NO_KERNEL: the next kernel is asked. Both NULL: nothing is kept. */

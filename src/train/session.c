@@ -216,6 +216,8 @@ static brasa_status compile(brasa_session *s, program *p)
         status = bind_states(s, g);
     if (status == BRASA_OK)
         status = pass_select(g, s->kernels);
+    if (status == BRASA_OK && !s->options.no_fusion)
+        status = pass_parts(g);
     if (status == BRASA_OK)
         status = pass_plan(g, !s->options.no_inplace, &p->plan);
     if (status == BRASA_OK)

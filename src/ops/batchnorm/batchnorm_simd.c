@@ -124,16 +124,16 @@ static piece piece_of(const blocks *v, int64_t item)
     return (piece){item / v->parts, v->count * p / v->parts, v->count * (p + 1) / v->parts};
 }
 
-/* Vectors that lie one after the other. */
+/* Vectors that lie one after the other, all of sample n. */
 typedef struct run {
-    int64_t at, count;
+    int64_t n, at, count;
 } run;
 
 /* Takes the first run off a piece that is not empty. */
 static inline run run_first(const blocks *v, piece *p)
 {
     const int64_t n = p->lo / v->HW, end = (n + 1) * v->HW < p->hi ? (n + 1) * v->HW : p->hi;
-    const run r = {(n * v->blocks + p->b) * v->HW + p->lo - n * v->HW, end - p->lo};
+    const run r = {n, (n * v->blocks + p->b) * v->HW + p->lo - n * v->HW, end - p->lo};
     p->lo = end;
     return r;
 }
@@ -142,9 +142,16 @@ static inline run run_first(const blocks *v, piece *p)
 static inline run run_last(const blocks *v, piece *p)
 {
     const int64_t n = (p->hi - 1) / v->HW, begin = n * v->HW > p->lo ? n * v->HW : p->lo;
-    const run r = {(n * v->blocks + p->b) * v->HW + begin - n * v->HW, p->hi - begin};
+    const run r = {n, (n * v->blocks + p->b) * v->HW + begin - n * v->HW, p->hi - begin};
     p->hi = begin;
     return r;
+}
+
+/* Where a run of vectors lies that are `at` in other tensors, in one that may be a part: so many vectors further on.
+ */
+static inline int64_t shift_of(const blocks *v, const arg *part, const run *r)
+{
+    return r->n * (part->sample / BLOCK - v->blocks * v->HW);
 }
 
 /* C floats in plain order: those of block b, zeros in the padding; `all` where there are none. */
@@ -313,7 +320,8 @@ static void normalize_piece(const step *s, const blocks *v, const batchnorm_args
     const bool stream = is_huge(s) && !is_in_place(s);
     while (p.lo < p.hi) {
         const run r = run_last(v, &p);
-        normalize_run(*f, bounds_of(s->node->act), src + r.at, res ? res + r.at : NULL, dst + r.at, r.count, stream);
+        normalize_run(*f, bounds_of(s->node->act), src + r.at, res ? res + r.at : NULL,
+                      dst + r.at + shift_of(v, &s->out[0], &r), r.count, stream);
     }
     stream_end(stream);
 }
@@ -400,6 +408,16 @@ static slope slope_of(const step *s, const blocks *v, const batchnorm_args *a, i
     };
 }
 
+/* The slope with its pointers such that the indices of src are those of all three, for a run: ddst and dst may be
+ * parts. */
+static inline slope slope_at(const step *s, const blocks *v, slope g, const run *r)
+{
+    g.ddst += shift_of(v, &s->in[1], r);
+    if (g.dst)
+        g.dst += shift_of(v, &s->in[2], r);
+    return g;
+}
+
 /* What of ddst passes the activation. */
 static inline vec passes(const slope *g, int64_t i)
 {
@@ -440,8 +458,9 @@ static void slopes_range(const step *s, int64_t begin, int64_t end)
         sums sum = {.shift = {{0}}};
         while (p.lo < p.hi) {
             const run r = run_first(&v, &p);
+            const slope here = slope_at(s, &v, g, &r);
             for (int64_t i = 0; i < r.count; i += CHUNK)
-                add_slopes(&sum, &g, r.at + i, r.at + (r.count - i < CHUNK ? r.count : i + CHUNK));
+                add_slopes(&sum, &here, r.at + i, r.at + (r.count - i < CHUNK ? r.count : i + CHUNK));
         }
         part[item] = sum;
     }
@@ -497,8 +516,10 @@ static void slopes_write_range(const step *s, int64_t begin, int64_t end)
             lanes_put(&v, p.b, s->out[1].data, f.dwei.v);
             lanes_put(&v, p.b, s->out[2].data, f.dbia.v);
         }
-        while (p.lo < p.hi)
-            write_run(g, f.level.v, f.tilt.v, s->out[0].data, dres, run_last(&v, &p), stream, huge);
+        while (p.lo < p.hi) {
+            const run r = run_last(&v, &p);
+            write_run(slope_at(s, &v, g, &r), f.level.v, f.tilt.v, s->out[0].data, dres, r, stream, huge);
+        }
     }
     stream_end(huge);
 }
@@ -519,16 +540,17 @@ static brasa_status batchnorm_grad(const step *s)
     return BRASA_OK;
 }
 
-#define KERNEL(operation, function)                                                                                  \
+/* Parts: dst forward, ddst and dst backward, of which there may be no second. */
+#define KERNEL(operation, function, work, in, out)                                                                   \
     {                                                                                                                \
         .name = SIMD_NAME(#function), .op = &operation, .real = F32, .isa = SIMD_ISA, .supports = simd_supports,     \
-        .layouts = cpu_layouts, .workspace = workspace, .run = function                                              \
+        .layouts = cpu_layouts, .workspace = work, .parts_in = in, .parts_out = out, .run = function                 \
     }
 
 const kernel SIMD_TABLE(batchnorm)[] = {
-    KERNEL(batchnorm_train_op, batchnorm_train),
-    KERNEL(batchnorm_train_grad_op, batchnorm_grad),
-    SIMD_KERNEL(batchnorm_eval_op, batchnorm_eval),
-    KERNEL(batchnorm_eval_grad_op, batchnorm_grad),
+    KERNEL(batchnorm_train_op, batchnorm_train, workspace, 0, 1),
+    KERNEL(batchnorm_train_grad_op, batchnorm_grad, workspace, 6, 0),
+    KERNEL(batchnorm_eval_op, batchnorm_eval, NULL, 0, 1),
+    KERNEL(batchnorm_eval_grad_op, batchnorm_grad, workspace, 6, 0),
     {0},
 };

@@ -19,14 +19,21 @@ static brasa_status NAME(relu)(const step *s)
 }
 
 /* dsrc = ddst where dst > 0. Both are read whatever comes of it: so there is no branch, and the compiler can use
- * vectors. */
+ * vectors. They may be parts: then it goes sample by sample, and those of number n lie n gaps further on. */
 static void NAME(relu_grad_range)(const step *s, int64_t begin, int64_t end)
 {
-    const REAL *dst = s->in[0].data, *ddst = s->in[1].data;
-    REAL *dsrc = s->out[0].data;
-    for (int64_t i = begin; i < end; i++) {
-        const REAL d = ddst[i];
-        dsrc[i] = dst[i] <= 0 ? 0 : d;
+    const bool parts = s->in[0].sample != s->out[0].sample || s->in[1].sample != s->out[0].sample;
+    const int64_t sample = parts ? s->out[0].sample : s->out[0].count;
+    for (int64_t stop; begin < end; begin = stop) {
+        const int64_t n = begin / sample;
+        const REAL *dst = (const REAL *)s->in[0].data + n * (s->in[0].sample - s->out[0].sample);
+        const REAL *ddst = (const REAL *)s->in[1].data + n * (s->in[1].sample - s->out[0].sample);
+        REAL *dsrc = s->out[0].data;
+        stop = (n + 1) * sample < end ? (n + 1) * sample : end;
+        for (int64_t i = begin; i < stop; i++) {
+            const REAL d = ddst[i];
+            dsrc[i] = dst[i] <= 0 ? 0 : d;
+        }
     }
 }
 
@@ -106,7 +113,11 @@ const op_def relu6_op = {
 
 const op_def *const relu_parts[] = {&relu_op, &relu_grad_op, &relu6_op, &relu6_grad_op, NULL};
 const kernel relu_wide[] = {
-    WIDE(relu_op, relu), WIDE(relu_grad_op, relu_grad), WIDE(relu6_op, relu6), WIDE(relu6_grad_op, relu6_grad), {0},
+    WIDE(relu_op, relu),
+    WIDE_(relu_grad_op, relu_grad, .any_layout = true, .parts_in = 3),
+    WIDE(relu6_op, relu6),
+    WIDE(relu6_grad_op, relu6_grad),
+    {0},
 };
 
 #endif
