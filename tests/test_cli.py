@@ -99,7 +99,8 @@ def test_table(*words):
         cells = (n["step"], n["op"], "+" + n["activation"] if n["activation"] else "", n["layer"],
                  "x".join(map(str, out["shape"])) or "scalar", n["kernel"].split("_")[-1] if n["kernel"] else "view",
                  n["layout"])
-        place = "state" if out["memory"] == "state" else "=" * n["in_place"] + str(n["offset"])
+        place = "=" * n["in_place"] + "<" * ("part_of" in out) + str(n["offset"])
+        place = "state" if out["memory"] == "state" else place
         row = "%d %s%s %s %s %s %s " % cells
         if row not in text or text.split(row)[1].split()[2] != place:
             missing.append((row, place))
@@ -111,6 +112,10 @@ def test_explain():
     test_table("letter_mlp", "--eval")
     test_table("tiny_resnet", "--optimizer", "adam")
     test_table("tiny_resnet", "--profile", "1")
+    test_table("googlenet", "--batch", "1")
+    inception = gives("explain", "googlenet", "--batch", "1", "--eval").get("nodes", [])
+    check("branches in their place", sum("part_of" in n["outputs"][0] for n in inception) == 36 and
+          not any(n["op"] == "concat" for n in inception))
     plan = gives("explain", "mnist_cnn", "--batch=4")
     nodes = plan.get("nodes", [])
     check("batch", plan.get("batch") == 4)
@@ -128,6 +133,19 @@ def test_explain():
     check("--profile", all(n["runs"] == 3 for n in profile.get("nodes", []) if n["kernel"]), profile)
     check("--profile --eval", "GFLOP/s" in works("explain", "letter_mlp", "--eval", "--profile", "2"))
     check("--dialect", gives("explain", "letter_mlp", "--dialect", "keras2").get("dialect") == "keras2")
+
+
+def test_reorders():
+    """The sums of explain are those of its nodes, and text and JSON agree."""
+    for words in (("tiny_resnet", "--batch", "4"), ("tiny_resnet", "--batch", "4", "--eval")):
+        plan = gives("explain", *words)
+        for kind in ("activations", "weights"):
+            nodes = [n for n in plan["nodes"] if n["op"] == "reorder" and kind == (
+                "weights" if n["inputs"][0]["memory"] == "state" or n["role"] == "update" else "activations")]
+            check("reorders of %s: %s" % (kind, " ".join(words)), plan["reorders"][kind] == {
+                "count": len(nodes), "bytes": sum(n["bytes"] for n in nodes)}, plan["reorders"])
+        line = "reorders: %d of activations, " % plan["reorders"]["activations"]["count"]
+        check("reorders in the text: " + " ".join(words), line in works("explain", *words), line)
 
 
 def test_bench():
@@ -254,6 +272,7 @@ def test_output():
 test_help()
 test_models()
 test_explain()
+test_reorders()
 test_bench()
 test_doctor()
 test_dialects()

@@ -109,6 +109,25 @@ static layout_text print_layout(const value *v)
     return layout_print(&v->layout, v->shape.rank, persistent(v) ? "oihw" : "nchw");
 }
 
+/* Reorders of a step: of weights and what is added to them, or of anything else. */
+typedef struct reorders {
+    int count;
+    int64_t bytes;
+} reorders;
+
+static reorders count_reorders(const graph *g, bool of_weights)
+{
+    reorders r = {0};
+    for (int i = 0; i < g->nnodes; i++) {
+        const node *n = &g->nodes[i];
+        if (n->op != &reorder_op || (persistent(&g->values[n->in[0]]) || n->role == ROLE_UPDATE) != of_weights)
+            continue;
+        r.count++;
+        r.bytes += g->values[n->out[0]].bytes;
+    }
+    return r;
+}
+
 /* --- the table, at most WIDTH columns wide ---------------------------------------------------------------------- */
 
 enum { WIDTH = 100 };
@@ -140,13 +159,13 @@ static cell kernel_cell(const step *s)
     return cell_of("%s", name);
 }
 
-/* Where output 0 is; behind '=' where it is written over an input. */
+/* Where output 0 is; behind '=' where it is written over an input, behind '<' where it is part of a larger tensor. */
 static cell offset_cell(const program *p, int i)
 {
     const value *out = &p->graph.values[p->graph.nodes[i].out[0]];
     if (persistent(out))
         return cell_of("state");
-    return cell_of("%s%lld", p->plan.in_place[i] ? "=" : "", (long long)out->offset);
+    return cell_of("%s%lld", p->plan.in_place[i] ? "=" : out->whole >= 0 ? "<" : "", (long long)out->offset);
 }
 
 /* The widest cell of each column, so that columns fit what is in them. */
@@ -226,7 +245,10 @@ static void explain_text(sink *o, const brasa_session *s)
     const node *peak = p->plan.peak_node < g->nnodes ? &g->nodes[p->plan.peak_node] : NULL;
     print(o, "peak at step %d (%s%s%s), lower bound %s\n", p->plan.peak_node + 1, peak ? peak->op->name : "end",
           peak ? " " : "", peak ? peak->name : "", print_bytes(p->plan.lower_bound).text);
-    print(o, "offsets are those of output 0; '=': written over an input\n");
+    const reorders moved = count_reorders(g, false), weights = count_reorders(g, true);
+    print(o, "reorders: %d of activations, %s; %d of weights, %s\n", moved.count, print_bytes(moved.bytes).text,
+          weights.count, print_bytes(weights.bytes).text);
+    print(o, "offsets are those of output 0; '=': written over an input, '<': into its place in a concat\n");
 }
 
 static void json_value(json *j, const brasa_session *s, const value *v)
@@ -242,6 +264,8 @@ static void json_value(json *j, const brasa_session *s, const value *v)
     json_text(j, "memory", persistent(v) ? "state" : "transient");
     json_int(j, "offset", persistent(v) ? s->state_offset[v->state] : v->offset);
     json_int(j, "bytes", v->bytes);
+    if (v->whole >= 0)
+        json_int(j, "part_of", s->current->graph.values[v->whole].offset);
     json_close(j, '}');
 }
 
@@ -286,6 +310,14 @@ static void json_node(json *j, const brasa_session *s, const program *p, int i)
     json_close(j, '}');
 }
 
+static void json_reorders(json *j, const char *key, reorders r)
+{
+    json_open(j, key, '{');
+    json_int(j, "count", r.count);
+    json_int(j, "bytes", r.bytes);
+    json_close(j, '}');
+}
+
 static void explain_json(sink *o, const brasa_session *s)
 {
     const program *p = s->current;
@@ -307,6 +339,10 @@ static void explain_json(sink *o, const brasa_session *s)
     json_int(&j, "transient", p->plan.bytes);
     json_int(&j, "lower_bound", p->plan.lower_bound);
     json_int(&j, "peak_step", p->plan.peak_node + 1);
+    json_close(&j, '}');
+    json_open(&j, "reorders", '{');
+    json_reorders(&j, "activations", count_reorders(&p->graph, false));
+    json_reorders(&j, "weights", count_reorders(&p->graph, true));
     json_close(&j, '}');
     json_open(&j, "nodes", '[');
     for (int i = 0; i < p->graph.nnodes; i++)
