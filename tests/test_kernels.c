@@ -136,7 +136,7 @@ TEST(no_reference_where_time_is_spent)
         CASE("%s", models[m]);
         if (!library_onednn() || isa_available() == ISA_ANY)
             SKIP("needs oneDNN and AVX2");
-        brasa_session_options o = {.batch = 2, .optimizer = "sgd lr=0.001 momentum=0.9"};
+        brasa_session_options o = {.batch = 1, .optimizer = "sgd lr=0.001 momentum=0.9"};
         run r = run_start(models[m], 0, o);
         run_steps(&r, 1);
         if (r.s)
