@@ -38,6 +38,19 @@ static brasa_status choose(graph *g, int i, const char *only)
                 dtype_name(g->real));
 }
 
+/* Kernels that take some layouts only know now, when those of the inputs are settled, whether the node is for them.
+ */
+static brasa_status confirm(graph *g, int i, const char *only)
+{
+    node *n = &g->nodes[i];
+    if (!n->kernel->supports || n->kernel->supports(g, n))
+        return BRASA_OK;
+    if (n->state)
+        n->kernel->close(g->ctx, n->state);
+    n->state = NULL;
+    return choose(g, i, only);
+}
+
 /* What the kernel of a node wants: in[] and out[], zeroed before. */
 static void wanted(const graph *g, const node *n, layout *in, layout *out)
 {
@@ -147,7 +160,10 @@ brasa_status pass_select(graph *g, const char *only)
     brasa_status status = BRASA_OK;
     for (int i = 0; i < count && status == BRASA_OK; i++)
         status = choose(g, i, only);
-    for (int i = 0; i < count && status == BRASA_OK; i++)
-        status = settle(&s, i);
+    for (int i = 0; i < count && status == BRASA_OK; i++) {
+        status = confirm(g, i, only);
+        if (status == BRASA_OK)
+            status = settle(&s, i);
+    }
     return status == BRASA_OK ? graph_arrange(g, s.order, s.count) : status;
 }

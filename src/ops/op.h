@@ -141,9 +141,10 @@ typedef struct step {
 struct kernel {
     const char *name; /* "conv2d_ref" */
     const op_def *op;
-    dtype real;                                      /* F32 or F64 */
-    isa isa;                                         /* what it needs */
-    bool (*supports)(const graph *g, const node *n); /* NULL: every node of its op */
+    dtype real; /* F32 or F64 */
+    isa isa;    /* what it needs */
+    /* NULL: every node of its op. Asked twice, before layouts are settled and, for those of the inputs, after. */
+    bool (*supports)(const graph *g, const node *n);
     /* The layouts it works in. in[] and out[] come plain, one for each input and output. NULL: plain everywhere. */
     void (*layouts)(const graph *g, const node *n, layout *in, layout *out);
     /* Works element by element on what is stored, padding included, and makes zero of zeros: any layout will do that

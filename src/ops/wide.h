@@ -3,7 +3,7 @@
  *
  * An op's file includes this in place of real.h, and has WIDE(op, f) where ELEMENTWISE(op, f) would stand. It is then
  * read a third time, with NAME(f) as f_avx2; nothing is contracted, so the bits are the reference's. There is nothing
- * for AVX-512: such loops wait for memory, and were no faster with it.
+ * for AVX-512: such loops wait for memory, and with it they took from a fifth less to a fifth more time (Zen 4).
  */
 #include "ops/real.h"
 

@@ -65,7 +65,7 @@ static bool supports(const graph *g, const node *n)
 {
     const value *wei = &g->values[n->in[DENSE_WEI]];
     matrices m;
-    return g->ctx->isa == SIMD_ISA && wei->settled && matrices_of(&wei->layout, &wei->shape, &m);
+    return g->ctx->isa == SIMD_ISA && (!wei->settled || matrices_of(&wei->layout, &wei->shape, &m));
 }
 
 static void layouts(const graph *g, const node *n, layout *in, layout *out)
