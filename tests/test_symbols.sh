@@ -4,9 +4,11 @@
 
 shared=$BRASA_BUILD/libbrasa.so static=$BRASA_BUILD/libbrasa.a
 
-given() { # the names that a library defines for others: shared or static
+# The names that a library defines for others. The linker adds three of its own to a shared library where another one
+# that it is linked with has them, as some builds of oneDNN do.
+given() { # shared or static
     if [ "$1" = shared ]; then nm -D --defined-only "$shared"; else nm -g --defined-only "$static"; fi |
-        awk 'NF == 3 { print $3 }'
+        awk 'NF == 3 && $3 !~ /^(__bss_start|_edata|_end)$/ { print $3 }'
 }
 
 no_others() {
