@@ -56,6 +56,13 @@ static int by_first(const void *x, const void *y)
     return a->first != b->first ? (a->first < b->first ? -1 : 1) : by_size(x, y);
 }
 
+/* Those first that have the least room to move: where the arena is fullest. */
+static int by_crowd(const void *x, const void *y)
+{
+    const plan_block *a = *(const plan_block *const *)x, *b = *(const plan_block *const *)y;
+    return a->crowd != b->crowd ? (a->crowd > b->crowd ? -1 : 1) : by_size(x, y);
+}
+
 /* Puts order[n] into the lowest gap that fits among the already placed blocks it meets in time. `placed` is kept
  * sorted by offset. */
 static int64_t place(plan_block **placed, int n, plan_block *b)
@@ -80,15 +87,41 @@ static int64_t place(plan_block **placed, int n, plan_block *b)
     return offset + b->bytes;
 }
 
+/* Bytes alive at step t. */
+static int64_t alive(const plan_block *blocks, int count, int t)
+{
+    int64_t sum = 0;
+    for (int i = 0; i < count; i++)
+        if (blocks[i].first <= t && t <= blocks[i].last)
+            sum += blocks[i].bytes;
+    return sum;
+}
+
+static void find_crowds(plan_block *blocks, int count)
+{
+    int end = 0;
+    for (int i = 0; i < count; i++) {
+        blocks[i].crowd = 0;
+        end = blocks[i].last >= end ? blocks[i].last + 1 : end;
+    }
+    for (int t = 0; t < end; t++) {
+        const int64_t bytes = alive(blocks, count, t);
+        for (int i = 0; i < count; i++)
+            if (blocks[i].first <= t && t <= blocks[i].last && blocks[i].crowd < bytes)
+                blocks[i].crowd = bytes;
+    }
+}
+
 int64_t plan_layout(brasa_context *ctx, plan_block *blocks, int count)
 {
-    static int (*const orders[])(const void *, const void *) = {by_size, by_area, by_lifetime, by_first};
+    static int (*const orders[])(const void *, const void *) = {by_size, by_area, by_lifetime, by_first, by_crowd};
     enum { ORDERS = sizeof orders / sizeof orders[0] };
     size_t n = (size_t)count + 1;
     plan_block **order = mem_get(ctx, n * sizeof *order);
     plan_block **placed = mem_get(ctx, n * sizeof *placed);
     int64_t *best_offset = mem_get(ctx, n * sizeof *best_offset);
     int64_t best = -1;
+    find_crowds(blocks, count);
     if (order && placed && best_offset) {
         for (int o = 0; o < ORDERS; o++) {
             for (int i = 0; i < count; i++)
@@ -112,16 +145,6 @@ int64_t plan_layout(brasa_context *ctx, plan_block *blocks, int count)
     mem_put(ctx, placed);
     mem_put(ctx, best_offset);
     return best;
-}
-
-/* Bytes alive at step t. */
-static int64_t alive(const plan_block *blocks, int count, int t)
-{
-    int64_t sum = 0;
-    for (int i = 0; i < count; i++)
-        if (blocks[i].first <= t && t <= blocks[i].last)
-            sum += blocks[i].bytes;
-    return sum;
 }
 
 int64_t plan_lower_bound(const plan_block *blocks, int count, int steps)

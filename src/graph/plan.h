@@ -9,6 +9,7 @@
 typedef struct plan_block {
     int64_t bytes;
     int first, last; /* steps, both included */
+    int64_t crowd;   /* plan_layout's own: the bytes alive at the fullest of its steps */
     int64_t offset;  /* the result */
 } plan_block;
 
