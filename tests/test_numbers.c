@@ -62,6 +62,7 @@ TEST(nan_passes_when_fused)
     } rows[] = {
         {"dense", "2x3", "4"},
         {"conv2d", "2x3x4x4", "4 3"},
+        {"conv2d", "1x32x24x24", "32 3x3 pad=1"}, /* for Winograd's algorithm */
         {"add", "2x3 2x3", ""},
         {"batchnorm", "2x3x4x4", ""},
     };

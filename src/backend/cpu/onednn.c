@@ -322,15 +322,23 @@ static dnnl_status_t append_relu(dnnl_post_ops_t ops, float slope)
 
 #endif
 
-/* Scratch space is the caller's; ReLU goes along. The library's plain ReLU and its clipping make 0 of NaN, which
- * would hide a network that has come apart; with a slope, however small, ReLU lets NaN pass. ReLU6 is run_relu6's. */
-static dnnl_status_t make_attr(activation act, dnnl_primitive_attr_t *out)
+/* Whether the library applies the activation; else it is a pass of its own. The library's plain ReLU and its clipping
+ * make 0 of NaN, which would hide a network that has come apart; with a slope, however small, ReLU lets NaN pass. Its
+ * Winograd knows the plain one only. And no chain of its operations is a ReLU6 that lets NaN pass and keeps every
+ * bit: clip and minimum drop NaN, 6 - relu(6 - x) rounds. */
+static bool fuses_relu(const onednn_layer *l)
+{
+    return l->act == ACT_RELU && !l->winograd;
+}
+
+/* Scratch space is the caller's. */
+static dnnl_status_t make_attr(bool relu, dnnl_primitive_attr_t *out)
 {
     dnnl_post_ops_t ops = NULL;
     dnnl_status_t status = dnnl_primitive_attr_create(out);
     if (status == dnnl_success)
         status = dnnl_primitive_attr_set_scratchpad_mode(*out, dnnl_scratchpad_mode_user);
-    if (status != dnnl_success || act != ACT_RELU)
+    if (status != dnnl_success || !relu)
         return status;
     status = dnnl_post_ops_create(&ops);
     if (status == dnnl_success)
@@ -348,7 +356,7 @@ static dnnl_status_t make_pd(const onednn_layer *l, dnnl_engine_t engine, const_
 {
     descs d;
     dnnl_primitive_attr_t attr = NULL;
-    dnnl_status_t status = describe(l, &d) ? make_attr(l->act, &attr) : dnnl_unimplemented;
+    dnnl_status_t status = describe(l, &d) ? make_attr(fuses_relu(l), &attr) : dnnl_unimplemented;
     if (status == dnnl_success)
         status = (l->window ? make_convolution : make_inner_product)(l, &d, engine, attr, hint, pd);
     if (attr)
@@ -386,6 +394,7 @@ struct onednn {
     int place[MAX_ARGS]; /* of an argument: see onednn_places; the scratch space is -1 */
     layout layout[MAX_ARGS];
     int64_t scratch;
+    activation act; /* left to do */
 };
 
 static md_pointer query_md(const onednn *o, dnnl_query_t what)
@@ -472,9 +481,21 @@ static bool unflatten(onednn *o, const onednn_layer *l, const onednn_places *at)
     return true;
 }
 
-static dnnl_status_t add_scratch(onednn *o, dnnl_engine_t engine)
+/* Winograd's transformed tensors take several times the room of the plain ones, and its weight gradients are summed
+ * from one copy a thread. It is refused where that passes both limits: with two threads, in none of our networks. */
+enum { SCRATCH_FREE = 256 << 20, SCRATCH_TIMES = 4 };
+
+static int64_t tensor_bytes(const onednn_layer *l)
+{
+    return (shape_count(l->src.shape) + shape_count(l->wei.shape) + shape_count(l->dst.shape)) *
+           (int64_t)sizeof(float);
+}
+
+static dnnl_status_t add_scratch(onednn *o, dnnl_engine_t engine, const onednn_layer *l)
 {
     o->scratch = (int64_t)dnnl_memory_desc_get_size(query_md(o, dnnl_query_scratchpad_md));
+    if (l->winograd && o->scratch > SCRATCH_FREE && o->scratch / SCRATCH_TIMES > tensor_bytes(l))
+        return dnnl_unimplemented;
     return o->scratch ? add_arg(o, engine, DNNL_ARG_SCRATCHPAD, dnnl_query_scratchpad_md, -1) : dnnl_success;
 }
 
@@ -497,6 +518,7 @@ static brasa_status open_as(graph *g, node *n, const handles *h, const onednn_la
     if (!o)
         return fail_memory(g->ctx, sizeof *o);
     o->stream = h->stream;
+    o->act = fuses_relu(layer) ? ACT_NONE : layer->act;
     const int threads = threads_pool(g->ctx->threads); /* the library plans for as many as the pool has now */
     dnnl_status_t status = make_pd_with_hint(layer, h->engine, &o->pd);
     if (status == dnnl_success && !is_fast(o))
@@ -506,7 +528,7 @@ static brasa_status open_as(graph *g, node *n, const handles *h, const onednn_la
     if (status == dnnl_success && layer->flat && !unflatten(o, layer, places))
         status = dnnl_unimplemented;
     if (status == dnnl_success)
-        status = add_scratch(o, h->engine);
+        status = add_scratch(o, h->engine, layer);
     if (status == dnnl_success)
         status = dnnl_primitive_create(&o->primitive, o->pd);
     threads_pool(threads);
@@ -564,7 +586,22 @@ brasa_status onednn_bind(const step *s)
     return BRASA_OK;
 }
 
-static void relu6_range(const step *s, int64_t begin, int64_t end)
+/* These loops become vectors, where the compiler may use wider ones than every machine has: the kernels need AVX2
+ * anyway. */
+#ifdef BRASA_SIMD
+#define WIDE __attribute__((target("avx2")))
+#else
+#define WIDE
+#endif
+
+WIDE static void relu_range(const step *s, int64_t begin, int64_t end)
+{
+    float *dst = s->out[0].data;
+    for (int64_t i = begin; i < end; i++)
+        dst[i] = ACTIVATE(ACT_RELU, dst[i]);
+}
+
+WIDE static void relu6_range(const step *s, int64_t begin, int64_t end)
 {
     float *dst = s->out[0].data;
     for (int64_t i = begin; i < end; i++)
@@ -576,8 +613,8 @@ brasa_status onednn_run(const step *s)
     const onednn *o = s->state;
     if (dnnl_primitive_execute(o->primitive, o->stream, o->nargs, o->arg) != dnnl_success)
         return BRASA_INTERNAL;
-    if (s->node->act == ACT_RELU6)
-        step_for(s, s->out[0].count, (double)s->out[0].count, relu6_range);
+    if (o->act != ACT_NONE)
+        step_for(s, s->out[0].count, (double)s->out[0].count, o->act == ACT_RELU ? relu_range : relu6_range);
     return BRASA_OK;
 }
 

@@ -28,7 +28,7 @@ typedef struct onednn_layer {
     int groups;
     pair stride, dilation;
     pads pad;
-    bool winograd; /* this algorithm or none */
+    bool winograd; /* this algorithm, with limited scratch space, or none */
     activation act;
     int flat; /* an inner product whose src is N x C x H x W in blocks of so many channels: see dense_onednn.c; else 0
                */
@@ -55,12 +55,13 @@ int64_t onednn_workspace(const graph *g, const node *n);
 brasa_status onednn_bind(const step *s);
 brasa_status onednn_run(const step *s);
 
-/* A row of a kernel list. */
-#define ONEDNN_KERNEL(operation, function, open_hook)                                                                \
+/* A row of a kernel list; the second, where it is not for every node. */
+#define ONEDNN_KERNEL(operation, function, open_hook) ONEDNN_KERNEL_IF(operation, function, open_hook, NULL)
+#define ONEDNN_KERNEL_IF(operation, function, open_hook, supports_hook)                                              \
     {                                                                                                                \
-        .name = #function "_onednn", .op = &operation, .real = F32, .isa = ISA_AVX2, .open = open_hook,              \
-        .close = onednn_close, .layouts = onednn_layouts, .workspace = onednn_workspace, .bind = onednn_bind,        \
-        .run = onednn_run                                                                                            \
+        .name = #function "_onednn", .op = &operation, .real = F32, .isa = ISA_AVX2, .supports = supports_hook,      \
+        .open = open_hook, .close = onednn_close, .layouts = onednn_layouts, .workspace = onednn_workspace,          \
+        .bind = onednn_bind, .run = onednn_run                                                                       \
     }
 
 #endif
