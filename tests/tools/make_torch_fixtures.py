@@ -18,6 +18,7 @@ A file is made of lines; the first word says what a line is:
     losses ...                                           of five training steps, then of one evaluation after them
     distances ...                                        of float32
 """
+import functools
 import math
 import os
 import sys
@@ -32,6 +33,7 @@ import torch_dialect
 import torch_networks
 
 STEPS = 5
+NUDGES = 8
 SEED = 20180521
 FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "fixtures", "torch")
 
@@ -219,10 +221,16 @@ def sample(name, step):
     return x, torch.from_numpy(labels)
 
 
+@functools.lru_cache(None)
+def uniform(stream, shape, low, high):
+    """Drawn once, though a network is trained many times."""
+    return torch.from_numpy(philox.uniform(SEED, stream, shape, low, high)).float()  # which they are
+
+
 def measure(tensor, stream):
     """The norm of a tensor and its dot product with random numbers, in double."""
     x = tensor.detach().double().reshape(-1)
-    return x.norm().item(), torch.dot(x, torch.from_numpy(philox.uniform(SEED, stream, x.shape, -1, 1))).item()
+    return x.norm().item(), torch.dot(x, uniform(stream, tuple(x.shape), -1, 1).double()).item()
 
 
 def cross_entropy(logits, labels):
@@ -232,12 +240,23 @@ def cross_entropy(logits, labels):
     return sum(w * F.cross_entropy(x, labels) for w, x in zip((1, 0.3, 0.3), logits))
 
 
-def train(name, setting, dtype):
-    """Five steps and one evaluation; returns losses, the gradients of step 1 and the final buffers, measured."""
+def nudge(net, seed):
+    """Moves every parameter by up to four units in the last place of a float."""
+    generator = torch.Generator().manual_seed(seed)
+    for p in net.parameters():
+        noise = torch.rand(p.shape, generator=generator, dtype=torch.float64) * 2 - 1
+        p.data = (p.data.double() * (1 + noise * 2**-22)).to(p.dtype)
+
+
+def train(name, setting, dtype, nudged=0):
+    """Five steps and one evaluation; returns losses, the gradients of step 1 and the final buffers, measured. From
+    nudged weights the gradients alone."""
     _, _, clip, make_optimizer, make_schedule = setting
     net = NETWORKS[name][0](NETWORKS[name][2]).to(dtype)
     for i, (p, (low, high)) in enumerate(zip(net.parameters(), bounds(name, net))):
-        p.data = torch.from_numpy(philox.uniform(SEED, i, p.shape, low, high)).to(dtype)
+        p.data = uniform(i, tuple(p.shape), low, high).to(dtype, copy=True)
+    if nudged:
+        nudge(net, nudged)
     optimizer = make_optimizer(net.parameters())
     schedule = make_schedule(optimizer) if make_schedule else None
     dropout = Dropout()
@@ -255,6 +274,8 @@ def train(name, setting, dtype):
         loss.backward()
         if step == 0:
             gradients = [measure(p.grad, philox.PROJECTION + i) for i, p in enumerate(net.parameters())]
+            if nudged:
+                break
         if clip:
             nn.utils.clip_grad_norm_(net.parameters(), clip)
         optimizer.step()
@@ -265,13 +286,18 @@ def train(name, setting, dtype):
 
 
 def train_rounded(name, setting):
-    """In float32. The large networks twice, with oneDNN's kernels and without, since chance has a part in how far off
-    they are: a value that is rounded past another one, or past zero, takes another way through pooling or ReLU."""
-    results = [train(name, setting, torch.float32)]
+    """In float32: losses, gradients and buffers, each of several runs, since chance has a part in how far off they are.
+    One value that is rounded past zero, or past another one, takes another way through ReLU or pooling, and its
+    gradient with it: in one channel of a batch norm that was seen to weigh a thousand times more than all other
+    rounding. So the large networks run with oneDNN's kernels, without them, and from nudged weights."""
+    runs = [train(name, setting, torch.float32)]
     if name in LARGE:
         with torch.backends.mkldnn.flags(enabled=False):
-            results.append(train(name, setting, torch.float32))
-    return results
+            runs.append(train(name, setting, torch.float32))
+    losses, gradients, buffers = map(list, zip(*runs))
+    if name in LARGE:
+        gradients += [train(name, setting, torch.float32, n + 1)[1] for n in range(NUDGES)]
+    return losses, gradients, buffers
 
 
 def distance(exact, rounded):
@@ -296,7 +322,7 @@ def write(name):
     ]
     for k, setting in enumerate(settings(name)):
         exact = train(name, setting, torch.float64)
-        losses, gradients, buffers = ([*zip(*results)] for results in zip(*train_rounded(name, setting)))
+        losses, gradients, buffers = ([*zip(*results)] for results in train_rounded(name, setting))
         if k == 0:
             for (title, p), (low, high), e, r in zip(net.named_parameters(), bounds(name, net), exact[1], gradients):
                 shape = "x".join(map(str, p.shape))
@@ -309,6 +335,7 @@ def write(name):
         lines.append("distances " + " ".join(distance(e, r) for e, r in zip(exact[0], losses)))
     with open(os.path.join(FOLDER, name + ".txt"), "w") as f:
         f.write("\n".join(lines) + "\n")
+    uniform.cache_clear()
     print(f"{name}: {sum(p.numel() for p in net.parameters())} parameters, {len(settings(name))} settings")
 
 
