@@ -1,9 +1,9 @@
 /* plan.c - liveness, in-place reuse, one arena.
  *
  * Values that share memory (a view and its source, an output written over a dying input, a whole and its parts) form
- * one block. A block lives from its first writer to its last reader. Blocks are placed largest first at the lowest
- * free offset; several orders are tried and the smallest arena is kept. Programs have up to a few thousand blocks, so
- * quadratic is fine: it happens once.
+ * one block. A block lives from its first writer to its last reader. Blocks are placed one after the other at
+ * the lowest free offset; several orders are tried, each is improved, and the smallest arena is kept. Programs have
+ * up to a few thousand blocks, so quadratic is fine: it happens once.
  */
 #include "graph/plan.h"
 #include "ops/op.h"
@@ -97,18 +97,64 @@ static int64_t alive(const plan_block *blocks, int count, int t)
     return sum;
 }
 
-static void find_crowds(plan_block *blocks, int count)
+/* Sets crowd of every block; returns the largest. */
+static int64_t find_crowds(plan_block *blocks, int count)
 {
     int end = 0;
+    int64_t most = 0;
     for (int i = 0; i < count; i++) {
         blocks[i].crowd = 0;
         end = blocks[i].last >= end ? blocks[i].last + 1 : end;
     }
     for (int t = 0; t < end; t++) {
         const int64_t bytes = alive(blocks, count, t);
+        most = bytes > most ? bytes : most;
         for (int i = 0; i < count; i++)
             if (blocks[i].first <= t && t <= blocks[i].last && blocks[i].crowd < bytes)
                 blocks[i].crowd = bytes;
+    }
+    return most;
+}
+
+/* A search for the smallest arena. */
+typedef struct arrangement {
+    plan_block *blocks;
+    int count;
+    plan_block **order, **placed; /* in which blocks are placed; those that are, by offset */
+    int64_t *best_offset, best;   /* -1: none yet */
+} arrangement;
+
+/* Places all in order and keeps what comes out if it is the best so far. Returns the place in the order of a block
+ * that ends where the arena does. */
+static int try_order(arrangement *a)
+{
+    int64_t size = 0;
+    int top = 0;
+    for (int i = 0; i < a->count; i++) {
+        const int64_t end = place(a->placed, i, a->order[i]);
+        if (end > size) {
+            size = end;
+            top = i;
+        }
+    }
+    if (a->best < 0 || size < a->best) {
+        a->best = size;
+        for (int i = 0; i < a->count; i++)
+            a->best_offset[i] = a->blocks[i].offset;
+    }
+    return top;
+}
+
+/* Whoever had to go to the top of the arena may choose earlier the next time. Ends at the lower bound, or when there
+ * is nothing to move, or after a while: some millions of comparisons. */
+static void improve(arrangement *a, int top, int64_t lower_bound)
+{
+    const int64_t cost = (int64_t)a->count * a->count + 1, most = 4000000 / cost, tries = most < 64 ? most : 64;
+    for (int64_t t = 0; t < tries && top > 0 && a->best > lower_bound; t++) {
+        plan_block *b = a->order[top];
+        memmove(&a->order[top / 2 + 1], &a->order[top / 2], (size_t)(top - top / 2) * sizeof b);
+        a->order[top / 2] = b;
+        top = try_order(a);
     }
 }
 
@@ -116,35 +162,26 @@ int64_t plan_layout(brasa_context *ctx, plan_block *blocks, int count)
 {
     static int (*const orders[])(const void *, const void *) = {by_size, by_area, by_lifetime, by_first, by_crowd};
     enum { ORDERS = sizeof orders / sizeof orders[0] };
-    size_t n = (size_t)count + 1;
-    plan_block **order = mem_get(ctx, n * sizeof *order);
-    plan_block **placed = mem_get(ctx, n * sizeof *placed);
-    int64_t *best_offset = mem_get(ctx, n * sizeof *best_offset);
-    int64_t best = -1;
-    find_crowds(blocks, count);
-    if (order && placed && best_offset) {
-        for (int o = 0; o < ORDERS; o++) {
+    const size_t n = (size_t)count + 1;
+    arrangement a = {.blocks = blocks, .count = count, .best = -1};
+    a.order = mem_get(ctx, n * sizeof *a.order);
+    a.placed = mem_get(ctx, n * sizeof *a.placed);
+    a.best_offset = mem_get(ctx, n * sizeof *a.best_offset);
+    if (a.order && a.placed && a.best_offset) {
+        const int64_t lower_bound = find_crowds(blocks, count);
+        for (int o = 0; o < ORDERS && a.best != lower_bound; o++) {
             for (int i = 0; i < count; i++)
-                order[i] = &blocks[i];
-            qsort(order, (size_t)count, sizeof *order, orders[o]);
-            int64_t size = 0;
-            for (int i = 0; i < count; i++) {
-                int64_t end = place(placed, i, order[i]);
-                size = end > size ? end : size;
-            }
-            if (best >= 0 && size >= best)
-                continue;
-            best = size;
-            for (int i = 0; i < count; i++)
-                best_offset[i] = blocks[i].offset;
+                a.order[i] = &blocks[i];
+            qsort(a.order, (size_t)count, sizeof *a.order, orders[o]);
+            improve(&a, try_order(&a), lower_bound);
         }
         for (int i = 0; i < count; i++)
-            blocks[i].offset = best_offset[i];
+            blocks[i].offset = a.best_offset[i];
     }
-    mem_put(ctx, order);
-    mem_put(ctx, placed);
-    mem_put(ctx, best_offset);
-    return best;
+    mem_put(ctx, a.order);
+    mem_put(ctx, a.placed);
+    mem_put(ctx, a.best_offset);
+    return a.best;
 }
 
 int64_t plan_lower_bound(const plan_block *blocks, int count, int steps)
