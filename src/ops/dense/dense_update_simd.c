@@ -8,6 +8,11 @@
  * and element (r, c) of the gradient is the sum over the samples of row[n][r] x col[n][c], where row and col are
  * ddst and src, or src and ddst. Both are packed first, so that everything is then read from the first byte to the
  * last: rows in groups of LINES, columns in groups of a few vectors. A sum is made in registers, sample after sample.
+ *
+ * It is taken for every batch. On VGG-16's first dense layer with momentum, one thread with AVX-512, oneDNN's
+ * gradient and the update apart took 80, 93, 123 and 281 ms of processor time for 1, 8, 32 and 100 samples, this 44,
+ * 56, 105 and 268. With Adam compiled for AVX-512, 4096 x 4096 weights: 16, 16, 22 and 43 ms apart, 11, 14, 24 and 45
+ * here, so from about 32 samples on it pays some time for the room of the gradient. The others were not timed.
  */
 #include "backend/cpu/simd.h"
 #include "ops/dense/dense.h"
@@ -18,8 +23,8 @@ enum { MOST_VECTORS = 4 }; /* of a group of columns: with LINES rows half of the
 enum { MOST_VECTORS = 2 };
 #endif
 enum { LINES = 4 };
-/* Weights that the optimizer's kernel is called for at a time. Measured on 4096 x 4096 weights with momentum: with
- * 1024 their gradient, they and their slots stay in the first cache, from being asked for to being written. */
+/* Weights that the optimizer's kernel is called for at a time. Of 1024, 2048 and 4096 the first was the fastest, on
+ * 4096 x 4096 weights with momentum at 1, 8 and 32 samples. */
 enum { SPAN = 1024 };
 
 typedef struct matrices {
