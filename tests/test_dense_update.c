@@ -438,7 +438,7 @@ TEST(no_room_for_the_gradient)
             largest = v->kind == VALUE_TEMP && v->bytes > largest ? v->bytes : largest;
         }
     CHECK(largest < 20000000);
-    CHECK(s->current->plan.bytes < 200000000);
+    CHECK(s->current->plan.bytes < 400000000); /* the gradient alone would take 411 MB */
     CHECK_STATUS(brasa_session_explain(s, BRASA_EXPLAIN_TEXT, add_text, text), BRASA_OK);
     CHECK_HAS(text, "dense_update classifier.0");
     CHECK(!strstr(text, "dense_grad_weights"));
