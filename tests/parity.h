@@ -342,4 +342,11 @@ static inline void check_network(const char *name, bool float64, int threads, in
     brasa_context_free(ctx);
 }
 
+/* A network for pictures of full size. In double one step is enough: the loss and every gradient to ten digits. */
+static inline void check_large(const char *name)
+{
+    check_network(name, false, 0, STEPS);
+    check_network(name, true, 0, 1);
+}
+
 #endif

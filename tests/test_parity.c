@@ -1,4 +1,5 @@
-/* test_parity.c - Brasa against PyTorch (parity.h) on the small networks, with a dozen of optimizers. */
+/* test_parity.c - Brasa against PyTorch (parity.h) on the small networks, with a dozen of optimizers, and on those of
+ * the studies' networks that do not take long; the others are in test_parity_large.c. */
 #include "parity.h"
 
 /* One thread: results do not depend on their number (test_threads.c), and tests may run side by side. */
@@ -38,4 +39,29 @@ TEST(tiny_inception)
 {
     check("tiny_inception", false);
     check("tiny_inception", true);
+}
+
+TEST(resnet18)
+{
+    check_large("resnet18");
+}
+
+TEST(resnet50)
+{
+    check_large("resnet50");
+}
+
+TEST(mobilenet_v2)
+{
+    check_large("mobilenet_v2");
+}
+
+TEST(googlenet_aux)
+{
+    check_large("googlenet_aux");
+}
+
+TEST(googlenet_caffe_aux)
+{
+    check_large("googlenet_caffe_aux");
 }
