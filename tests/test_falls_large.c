@@ -1,0 +1,13 @@
+/* test_falls_large.c - fifty steps of those networks that test_falls.c trains for a few only. Takes minutes. */
+#include "falls.h"
+
+TEST(fifty_steps)
+{
+    check_falls("alexnet_caffe", 50, 10);
+    check_falls("alexnet_v2", 50, 10);
+    check_falls("vgg16", 50, 10);
+    check_falls("resnet50", 50, 10);
+    check_falls("googlenet_aux", 50, 10);
+    check_falls("googlenet_caffe", 50, 10);
+    check_falls("googlenet_caffe_aux", 50, 10);
+}
