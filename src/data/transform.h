@@ -1,0 +1,54 @@
+/* transform.h - from a decoded picture to the numbers that a network takes: resize, crop, flip, scale, normalize.
+ *
+ * The study's pictures: "resize=256 crop=224 flip=horizontal mean=0.485,0.456,0.406 std=0.229,0.224,0.225". Small
+ * pictures need nothing: "" gives pixels / 255. What is random depends on (seed, epoch, sample) alone.
+ */
+#ifndef DATA_TRANSFORM_H
+#define DATA_TRANSFORM_H
+
+#include "core/fields.h"
+#include "core/layout.h"
+#include "data/dataset.h"
+
+typedef enum flip { FLIP_NONE, FLIP_HORIZONTAL, FLIP_VERTICAL } flip;
+
+typedef struct transform {
+    int resize;       /* the shorter side gets this many pixels, by area and lines between; 0: stays */
+    pair crop;        /* height and width cut out of it; 0: all of it */
+    bool random_crop; /* anywhere in training; else, and in evaluation, the middle */
+    int flip;         /* half of the pictures, in training */
+    double scale;     /* (pixel * scale - mean) / std */
+    reals mean, std;  /* of each channel, or one for all */
+} transform;
+
+/* The list of its fields: fields_parse(ctx, "transform", transform_fields, &t, text) reads one. */
+extern const field transform_fields[];
+
+/* The shape that samples of a set have after it: channels, height, width, the last two 0 for numbers. Fails where
+ * crop does not fit, or pictures of various sizes stay so. */
+brasa_status transform_shape(brasa_context *ctx, const transform *t, const dataset *d, int out[3]);
+
+/* The part that is the same in every epoch: resize, and the crop unless it is random. `spare` is memory for work. */
+brasa_status transform_fixed(brasa_context *errors, const transform *t, picture *p, picture *spare);
+
+/* Where the rest is written: one sample of a batch, through a layout. */
+typedef struct transform_target {
+    float *to;              /* the first element of the batch */
+    const int64_t *axis[4]; /* what an index of N, C, H, W adds to the place: see layout_table_fill */
+    float table[4][256];    /* channel, pixel -> number */
+    int channels, height, width;
+} transform_target;
+void transform_target_init(transform_target *g, const transform *t, const int shape[3]);
+
+/* Crop at random, flip, scale, normalize, into place n. train: with what is random, drawn for (seed, epoch, sample).
+ */
+typedef struct transform_draw {
+    bool train;
+    uint64_t seed;
+    uint32_t epoch;
+    int32_t sample;
+} transform_draw;
+void transform_write(const transform *t, const picture *p, const transform_draw *draw, const transform_target *g,
+                     int64_t n);
+
+#endif
