@@ -16,7 +16,9 @@ if command -v clang >/dev/null; then
 else
     skip "clang compiles it without a warning" "no clang"
 fi
-check "it compiles without OpenMP and oneDNN" build bare -DBRASA_OPENMP=OFF -DBRASA_ONEDNN=OFF
+check "it compiles without OpenMP, oneDNN and what reads pictures" \
+    build bare -DBRASA_OPENMP=OFF -DBRASA_ONEDNN=OFF -DBRASA_DATA_LIBRARIES=OFF
 check "that build passes the core tests" "$work/bare/tests/test_core"
+check "reads data that needs no library" "$work/bare/tests/test_data_sets"
 check "and proves its dense layer" "$work/bare/tests/test_gradients" dense
 finish

@@ -32,7 +32,7 @@ typedef struct picture {
     int channels, height, width;
     unsigned char *pixels;
     int least; /* the caller's wish: the shorter side need not have more pixels than this; 0: all there are */
-    size_t room, file_room;
+    size_t file_bytes, room, file_room;
     unsigned char *file; /* what was read from the disk */
 } picture;
 
@@ -51,8 +51,8 @@ typedef struct dataset {
     int classes;
     const char **class_name; /* printable */
     int32_t *label;          /* of every sample, 0 to classes - 1 */
-    /* Of a sample: pixels, or `channels` numbers where height and width are 0. Pictures of various sizes
-     * (`varied`) have height and width 0 too. */
+    /* Of a sample: pixels, or `channels` numbers where height and width are 0. Pictures in JPEG or PNG
+     * files, of various sizes (`varied`), have height and width 0 too. */
     int channels, height, width;
     bool numbers, varied;
     int64_t bytes;    /* held in memory for samples: numbers, files that had to be unpacked */
@@ -70,7 +70,7 @@ brasa_status dataset_read(const dataset *d, brasa_context *errors, int32_t sampl
 const float *dataset_numbers(const dataset *d, int32_t sample);
 /* What to call a sample in a message: its file, or "train-images-idx3-ubyte, picture 7". */
 typedef struct sample_name {
-    char text[512];
+    char text[4096];
 } sample_name;
 sample_name dataset_name(const dataset *d, int32_t sample);
 
