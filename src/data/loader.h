@@ -36,10 +36,10 @@ void feeder_free(feeder *f);
 /* Channels, height, width of what it gives: the input that the network must have. */
 const int *feeder_shape(const feeder *f);
 /* Bytes that the feeder holds in the context's memory: at most the budget, and a few for each sample. What it would
- * be can be asked for before, too. */
-int64_t feeder_bytes(const feeder_options *o, const int shape[3]);
+ * be can be asked for before, too; `of` is transform_shape's. */
+int64_t feeder_bytes(const feeder_options *o, const int of[3]);
 /* Samples read and decoded so far, in all: the others were kept. */
-int64_t feeder_decoded(const feeder *f);
+int64_t feeder_decoded(feeder *f);
 
 typedef struct loader_options {
     const int32_t *list; /* sample numbers; must outlive the loader */
@@ -62,7 +62,7 @@ typedef struct batch {
 brasa_status loader_new(feeder *f, const loader_options *o, loader **out);
 void loader_free(loader *l);
 /* Bytes that a loader holds: two batches, and its order. */
-int64_t loader_bytes(const feeder_options *f, const loader_options *o, const int shape[3]);
+int64_t loader_bytes(const feeder_options *f, const loader_options *o, const int of[3]);
 /* Batches in an epoch. */
 int64_t loader_steps(const loader *l);
 /* The next batch will be this one; steps past the end of an epoch are counted on into the next. A new loader stands

@@ -17,6 +17,7 @@ typedef struct transform {
     pair crop;        /* height and width cut out of it; 0: all of it */
     bool random_crop; /* anywhere in training; else, and in evaluation, the middle */
     int flip;         /* half of the pictures, in training */
+    int channels;     /* 1: grey, 3: colour; 0: as they come */
     double scale;     /* (pixel * scale - mean) / std */
     reals mean, std;  /* of each channel, or one for all */
 } transform;
@@ -34,20 +35,23 @@ brasa_status transform_fixed(brasa_context *errors, const transform *t, picture 
 /* Where the rest is written: one sample of a batch, through a layout. */
 typedef struct transform_target {
     float *to;              /* the first element of the batch */
-    const int64_t *axis[4]; /* what an index of N, C, H, W adds to the place: see layout_table_fill */
-    float table[4][256];    /* channel, pixel -> number */
-    int channels, height, width;
+    int64_t sample;         /* elements from one sample to the next */
+    const int64_t *axis[3]; /* what an index of C, H, W adds to the place: see layout_table_fill */
+    int shape[3];           /* channels, height, width */
+    float table[3][256];    /* channel, pixel -> number */
 } transform_target;
-void transform_target_init(transform_target *g, const transform *t, const int shape[3]);
+/* Fills the table; the caller fills the rest. */
+void transform_table(const transform *t, transform_target *g);
 
-/* Crop at random, flip, scale, normalize, into place n. train: with what is random, drawn for (seed, epoch, sample).
- */
+/* What is random depends on these alone. */
 typedef struct transform_draw {
-    bool train;
+    bool train; /* else nothing is random */
     uint64_t seed;
     uint32_t epoch;
     int32_t sample;
 } transform_draw;
+
+/* Crop at random, flip, scale, normalize: into place n of the batch. */
 void transform_write(const transform *t, const picture *p, const transform_draw *draw, const transform_target *g,
                      int64_t n);
 
