@@ -7,6 +7,7 @@
 #include "core/cgroup.h"
 #include "core/isa.h"
 #include "core/threads.h"
+#include "data/codec.h"
 #include "ops/op.h"
 
 #include <sched.h>
@@ -124,6 +125,10 @@ static void print_json(const machine *m)
     json_int(&j, "threads", m->threads);
     json_text(&j, "isa", isa_name(isa_available()));
     json_text(&j, "onednn", library_onednn());
+    json_open(&j, "data", '{');
+    for (int i = 0; codec_at(i); i++)
+        json_text(&j, codec_at(i)->name, codec_at(i)->version);
+    json_close(&j, '}');
     json_bytes(&j, "memory_bytes", m->total);
     json_bytes(&j, "memory_available_bytes", m->available);
     json_bytes(&j, "cgroup_memory_bytes", m->cgroup_memory);
@@ -159,6 +164,13 @@ static void print_text(const machine *m)
         printf("oneDNN    %s\n", library_onednn());
     else
         printf("oneDNN    none: large networks train slowly (Debian: libdnnl-dev, then build again)\n");
+    for (int i = 0; codec_at(i); i++) {
+        const codec *c = codec_at(i);
+        if (c->version)
+            printf("%-9s %s\n", c->name, c->version);
+        else
+            printf("%-9s none (Debian: %s, then build again)\n", c->name, c->package);
+    }
     printf("library   %d layers, %d ops with their gradients and updates, %d kernels\n", m->layers, m->ops,
            m->kernels);
 }

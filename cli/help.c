@@ -1,7 +1,9 @@
-/* help.c - `brasa help` and --help: pages made from the tables of verbs, options, layers, optimizers and models. */
+/* help.c - `brasa help` and --help: pages made from the tables of verbs, options, layers, optimizers, models and
+ * sources of data. */
 #include "describe.h"
 
 #include "core/nearest.h"
+#include "data/transform.h"
 #include "train/session.h"
 
 #include <stdio.h>
@@ -16,7 +18,8 @@ void help_short(FILE *to)
     for (int i = 0; verb_at(i); i++)
         fprintf(to, "  %-11s %s\n", verb_at(i)->name, verb_at(i)->summary);
     fprintf(to, "\n`brasa VERB --help` tells more. `brasa help layers`, `optimizers` and `models`\n"
-                "list what a network is made of. `brasa --version` prints the version.\n");
+                "list what a network is made of, `brasa help data` where it learns from. `brasa\n"
+                "--version` prints the version.\n");
 }
 
 void help_verb(const verb *v)
@@ -153,12 +156,33 @@ static int help_models(const options *o)
     return code;
 }
 
+static int help_data(const options *o)
+{
+    (void)o;
+    printf("DATA is a source, a colon, a path or a name, then settings with commas between\n"
+           "them.\n\n");
+    for (int i = 0; source_at(i); i++) {
+        heading("%s", source_at(i)->form);
+        printf("%*s", INDENT - 2, "");
+        wrapped(INDENT - 2, INDENT - 2, source_at(i)->summary);
+    }
+    printf("\nPictures are made ready by a transform, such as \"resize=256 crop=224\".\n\n");
+    for (const field *f = transform_fields; f->name; f++) {
+        char text[400];
+        snprintf(text, sizeof text, "%s (%s; default %s)", f->help, print_range(f).text, f->initial);
+        printf("%*s%-13s ", INDENT - 2, "", f->name);
+        wrapped(INDENT + 12, INDENT + 12, text);
+    }
+    printf("\n`brasa data info`, `data make` and `data get` work with data sets.\n");
+    return DONE;
+}
+
 /* --- the verb --------------------------------------------------------------------------------------------------- */
 
 static const struct topic {
     const char *name;
     int (*print)(const options *o);
-} topics[] = {{"layers", help_layers}, {"optimizers", help_optimizers}, {"models", help_models}};
+} topics[] = {{"layers", help_layers}, {"optimizers", help_optimizers}, {"models", help_models}, {"data", help_data}};
 enum { TOPICS = sizeof topics / sizeof topics[0] };
 
 /* "bench" or "bench step": the verbs whose name begins with these words. */

@@ -69,6 +69,44 @@ static const verb verbs[] = {
                     "brasa bench ops --sum resnet50 --batch 32",
     },
     {
+        .name = "data info",
+        .run = run_data_info,
+        .summary = "what a data set holds, and what is wrong with it",
+        .words = "DATA",
+        .min_words = 1,
+        .max_words = 1,
+        .options = "json quiet",
+        .details = "Reads every sample: counts, classes, sizes, a hash that names the data, and "
+                   "warnings: files that cannot be read, classes out of balance, duplicates. "
+                   "`brasa help data` tells how to write DATA.",
+        .examples = "brasa data info images:photos\nbrasa data info synth:fire --json",
+    },
+    {
+        .name = "data make",
+        .run = run_data_make,
+        .summary = "write a drawn data set as files",
+        .words = "DATA DIR",
+        .min_words = 2,
+        .max_words = 2,
+        .options = "quiet",
+        .details = "DATA is a drawn set (synth:...). The folder must be new or empty; the files "
+                   "are of the real set's format. Prints what to open it by.",
+        .examples = "brasa data make synth:fire,n=6003 photos\nbrasa data make synth:digits digits",
+    },
+    {
+        .name = "data get",
+        .run = run_data_get,
+        .summary = "download mnist, cifar10, cifar100 or letter",
+        .words = "NAME DIR",
+        .min_words = 2,
+        .max_words = 2,
+        .options = "from quiet",
+        .details = "Files are checked against their known SHA-256. What is there is not "
+                   "downloaded again, what was cut off goes on where it stopped. Prints what to "
+                   "open it by.",
+        .examples = "brasa data get mnist mnist",
+    },
+    {
         .name = "dialects",
         .run = run_dialects,
         .summary = "what frameworks disagree on, and whom to follow",
@@ -87,8 +125,8 @@ static const verb verbs[] = {
     {
         .name = "help",
         .run = run_help,
-        .summary = "this text, a verb, or: layers, optimizers, models",
-        .words = "[VERB|layers|optimizers|models]",
+        .summary = "this text, a verb, or: layers, optimizers, models, data",
+        .words = "[VERB|layers|optimizers|models|data]",
         .max_words = 2,
         .options = "",
         .examples = "brasa help layers\nbrasa help bench step",

@@ -18,6 +18,7 @@ const option_def option_table[] = {
     {"dialect", OPTION_TEXT, AT(dialect), 0, 0, "NAME", "whose defaults: torch, tfkeras, keras2, caffe (torch)",
      NULL},
     {"eval", OPTION_FLAG, AT(eval), 0, 0, NULL, "the forward pass alone, without labels", NULL},
+    {"from", OPTION_TEXT, AT(from), 0, 0, "URL", "a folder of the web to download from (the public one)", NULL},
     {"help", OPTION_FLAG, AT(help), 0, 0, NULL, "this text", NULL},
     {"json", OPTION_FLAG, AT(json), 0, 0, NULL, "JSON in place of text", NULL},
     {"markdown", OPTION_FLAG, AT(markdown), 0, 0, NULL, "a Markdown page in place of text", NULL},

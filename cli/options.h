@@ -17,7 +17,7 @@ typedef struct options {
     int words;
     int64_t batch, classes, threads, seed, steps, profile;
     double seconds; /* -1: not given */
-    const char *optimizer, *dialect, *sum;
+    const char *optimizer, *dialect, *from, *sum;
     bool eval, help, json, markdown, no_fusion, quiet;
 } options;
 

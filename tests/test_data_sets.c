@@ -4,6 +4,7 @@
 
 #include "core/sha256.h"
 #include "core/sort.h"
+#include "data/make.h"
 #include "data_files.h"
 
 static brasa_context *ctx;
@@ -492,6 +493,7 @@ TEST(scaled_decoding)
     REQUIRE(d);
     CHECK_STATUS(dataset_read(d, ctx, 0, &p), BRASA_OK);
     CHECK_INT(p.height, 125); /* an eighth: a hundred are enough */
+    CHECK_INT(p.full_height, 1000);
     p.least = 126;
     CHECK_STATUS(dataset_read(d, ctx, 0, &p), BRASA_OK);
     CHECK_INT(p.height, 250);
@@ -670,6 +672,48 @@ TEST(hash)
     CHECK(strcmp(first, other) != 0);
     hash_of("synth:digits,n=70,seed=0", other, &twice);
     CHECK_TEXT(other, first);
+}
+
+/* What is written in the real set's format is the same data. */
+TEST(made_files)
+{
+    static const char *const specs[] = {"synth:digits,n=70", "synth:cifar10,n=61", "synth:cifar100,n=240",
+                                        "synth:letter,n=52"};
+    char made[600], first[HASH_TEXT_SIZE], again[HASH_TEXT_SIZE];
+    int twice = 0;
+    for (int i = 0; i < 4; i++) {
+        CASE("%s", specs[i]);
+        dataset *d = opened("%s", specs[i]);
+        REQUIRE(d);
+        CHECK_STATUS(dataset_make(d, in_tree("made%d", i), NULL, NULL, made, sizeof made), BRASA_OK);
+        hash_of(specs[i], first, &twice);
+        hash_of(made, again, &twice);
+        CHECK_TEXT(again, first);
+        CHECK_STATUS(dataset_make(d, in_tree("made%d", i), NULL, NULL, made, sizeof made), BRASA_BAD_FILE);
+        CHECK_HAS(ctx->error, "not empty");
+        dataset_close(d);
+    }
+    CASE("synth:fire");
+    if (!codec_at(0)->version)
+        SKIP("no libjpeg");
+    dataset *d = opened("synth:fire,n=7,size=64");
+    REQUIRE(d);
+    CHECK_STATUS(dataset_make(d, in_tree("made_fire"), NULL, NULL, made, sizeof made), BRASA_OK);
+    dataset *files = opened("%s", made);
+    REQUIRE(files);
+    CHECK_INT(files->count, 7);
+    CHECK_TEXT(files->class_name[2], "smoke");
+    CHECK_HAS(dataset_name(files, 5).text, "smoke/000002.jpg");
+    picture p = {0}, q = {0};
+    CHECK_STATUS(dataset_read(d, ctx, 2, &p), BRASA_OK);
+    CHECK_STATUS(dataset_read(files, ctx, 5, &q), BRASA_OK);
+    CHECK(memcmp(p.pixels, q.pixels, 3 * 64 * 48) == 0);
+    CHECK_STATUS(dataset_make(files, in_tree("made_again"), NULL, NULL, made, sizeof made), BRASA_BAD_ARGUMENT);
+    CHECK_STATUS(dataset_make(d, in_tree("no/such/folder"), NULL, NULL, made, sizeof made), BRASA_BAD_FILE);
+    picture_free(ctx, &p);
+    picture_free(ctx, &q);
+    dataset_close(files);
+    dataset_close(d);
 }
 
 static bool stop_at_once(void *user, int32_t done)

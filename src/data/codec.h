@@ -1,5 +1,5 @@
-/* codec.h - formats that libraries read: JPEG, PNG, gzip. Each is one file that is only built where its library is
- * installed; codecs.c knows which are there. */
+/* codec.h - what libraries do for data: JPEG, PNG, gzip, downloads. Each is one file that is only built where its
+ * library is installed; codecs.c knows which are there. */
 #ifndef DATA_CODEC_H
 #define DATA_CODEC_H
 
@@ -20,7 +20,7 @@ const codec *codec_at(int index);
 /* By what the file begins with. */
 brasa_status codec_decode(brasa_context *errors, picture *p, size_t bytes);
 
-extern const char jpeg_version[], png_version[], gzip_version[];
+extern const char jpeg_version[], png_version[], gzip_version[], curl_version_text[];
 brasa_status jpeg_decode(brasa_context *errors, picture *p, size_t bytes);
 brasa_status png_decode(brasa_context *errors, picture *p, size_t bytes);
 
@@ -40,5 +40,8 @@ typedef struct unpacker {
 /* NULL: this build is without zlib. */
 const unpacker *codec_gzip(void);
 extern const unpacker gzip_unpacker;
+
+/* What downloads; NULL: this build is without libcurl. */
+const struct fetcher *codec_fetcher(void);
 
 #endif

@@ -1,5 +1,6 @@
 /* codecs.c - which formats this build reads. The one place where it is asked what was installed. */
 #include "data/codec.h"
+#include "data/make.h"
 
 #include <string.h>
 
@@ -18,11 +19,17 @@
 #else
 #define GZIP NULL, NULL
 #endif
+#ifdef BRASA_CURL
+#define CURL curl_version_text, NULL /* downloads: see codec_fetcher */
+#else
+#define CURL NULL, NULL
+#endif
 
 static const codec codecs[] = {
     {"JPEG", "libjpeg62-turbo-dev", "\xFF\xD8\xFF", 3, JPEG},
     {"PNG", "libspng-dev", "\x89PNG\r\n\x1A\n", 8, PNG},
     {"gzip", "zlib1g-dev", "\x1F\x8B", 2, GZIP},
+    {"http", "libcurl4-openssl-dev", NULL, 0, CURL},
 };
 enum { CODECS = sizeof codecs / sizeof codecs[0], MOST_PIXELS = 1 << 27 };
 
@@ -35,6 +42,15 @@ const unpacker *codec_gzip(void)
 {
 #ifdef BRASA_ZLIB
     return &gzip_unpacker;
+#else
+    return NULL;
+#endif
+}
+
+const fetcher *codec_fetcher(void)
+{
+#ifdef BRASA_CURL
+    return &curl_fetcher;
 #else
     return NULL;
 #endif
@@ -56,7 +72,7 @@ brasa_status codec_decode(brasa_context *errors, picture *p, size_t bytes)
         return fail(errors, BRASA_BAD_FILE, "the file is empty");
     for (int i = 0; i < CODECS; i++) {
         const codec *c = &codecs[i];
-        if (bytes < c->magic_bytes || memcmp(p->file, c->magic, c->magic_bytes) != 0)
+        if (!c->magic || bytes < c->magic_bytes || memcmp(p->file, c->magic, c->magic_bytes) != 0)
             continue;
         if (c->decode)
             return c->decode(errors, p, bytes);

@@ -208,8 +208,8 @@ static brasa_status grow(brasa_context *ctx, unsigned char **block, size_t *room
 brasa_status picture_shape(brasa_context *ctx, picture *p, int channels, int height, int width)
 {
     p->channels = channels;
-    p->height = height;
-    p->width = width;
+    p->height = p->full_height = height;
+    p->width = p->full_width = width;
     return grow(ctx, &p->pixels, &p->room, (size_t)channels * (size_t)height * (size_t)width);
 }
 

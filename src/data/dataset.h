@@ -30,6 +30,7 @@ enum {
  * sample after another, so that steady reading allocates nothing. All zero to begin with; picture_free at the end. */
 typedef struct picture {
     int channels, height, width;
+    int full_height, full_width; /* before it was decoded at less than its size */
     unsigned char *pixels;
     int least; /* the caller's wish: the shorter side need not have more pixels than this; 0: all there are */
     size_t file_bytes, room, file_room;

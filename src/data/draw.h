@@ -65,7 +65,7 @@ static inline colour mix(colour a, colour b, float share)
 void blend(picture *p, int x, int y, colour c, float alpha);
 
 /* The kinds of pictures. The size and channels of p are set; pixels are written. */
-void draw_fire(uint64_t seed, int32_t sample, int class, picture *p);               /* fire, smoke, neither */
+void draw_fire(uint64_t seed, int32_t sample, int class, picture *p);               /* fire, neither, smoke */
 void draw_digit(uint64_t seed, int32_t sample, int class, picture *p);              /* 28 x 28 x 1 */
 void draw_shape(uint64_t seed, int32_t sample, int class, int classes, picture *p); /* 32 x 32 x 3 */
 

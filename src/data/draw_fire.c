@@ -9,7 +9,7 @@
 
 #include <math.h>
 
-enum { FIRE, SMOKE, NEITHER };
+enum { FIRE, NEITHER, SMOKE };
 
 typedef struct scene {
     pen pen;

@@ -83,7 +83,7 @@ static brasa_status look_at(const dataset *d, int32_t sample, bool decode, pictu
         if (decode && d->varied && (status = codec_decode(d->ctx, p, p->file_bytes)) == BRASA_BAD_FILE)
             fail_prefix(d->ctx, "%s", dataset_name(d, sample).text);
         if (status == BRASA_OK && (decode || !d->varied))
-            note_size(out, p->height, p->width);
+            note_size(out, p->full_height, p->full_width);
     }
     sha256_end(&h, digest);
     return status == BRASA_BAD_FILE ? note_bad(d, sample, out) : status;

@@ -95,7 +95,10 @@ static brasa_status start(brasa_context *errors, struct jpeg_decompress_struct *
     d->out_color_space = d->jpeg_color_space == JCS_CMYK || d->jpeg_color_space == JCS_YCCK ? JCS_CMYK : JCS_RGB;
     choose_scale(d, p->least);
     jpeg_calc_output_dimensions(d);
-    return picture_shape(errors, p, 3, (int)d->output_height, (int)d->output_width);
+    status = picture_shape(errors, p, 3, (int)d->output_height, (int)d->output_width);
+    p->full_height = (int)d->image_height;
+    p->full_width = (int)d->image_width;
+    return status;
 }
 
 static void read_rows(struct jpeg_decompress_struct *d, picture *p)

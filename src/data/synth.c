@@ -113,7 +113,7 @@ static brasa_status read_settings(dataset *d, const data_spec *sp, const kind *k
 
 static brasa_status name_classes(dataset *d)
 {
-    static const char *const names[] = {"fire", "smoke", "none"};
+    static const char *const names[] = {"fire", "none", "smoke"};
     const state *s = d->state;
     brasa_status status = dataset_number_classes(d);
     for (int i = 0; status == BRASA_OK && i < d->classes; i++) {
