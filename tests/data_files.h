@@ -187,13 +187,13 @@ static inline bool put_png(brasa_context *ctx, const char *path, int height, int
 #endif
 }
 
-/* Where real data may lie: the folder that BRASA_DATA names, else shared/data beside the project. NULL: not there. */
+/* A file or folder of real data, in the folder that BRASA_DATA names. NULL: not there. */
 static inline const char *real_data(const char *name)
 {
     static char path[512];
     const char *folder = getenv("BRASA_DATA");
-    snprintf(path, sizeof path, "%s/%s", folder ? folder : BRASA_SOURCE_DIR "/../shared/data", name);
-    return access(path, R_OK) == 0 ? path : NULL;
+    snprintf(path, sizeof path, "%s/%s", folder ? folder : "", name);
+    return folder && access(path, R_OK) == 0 ? path : NULL;
 }
 
 #endif

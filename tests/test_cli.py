@@ -4,7 +4,8 @@ import json, os, pty, subprocess, sys, tempfile
 SOURCE = os.environ.get("BRASA_SOURCE", os.path.join(os.path.dirname(__file__), ".."))
 BUILD = os.environ.get("BRASA_BUILD", os.path.join(SOURCE, "build"))
 BRASA = os.path.join(BUILD, "brasa")
-VERBS = ["models", "explain", "bench step", "bench ops", "dialects", "doctor", "help"]
+VERBS = ["models", "explain", "bench step", "bench ops", "data info", "data make", "data get", "dialects", "doctor",
+         "help"]
 NET = "input 1 8 8\nconv 4 3x3 name=c1\nrelu\nflatten\ndense 5\nrelu\nclassify 3\n"
 
 passed = failed = 0
@@ -67,8 +68,8 @@ def test_help():
         check("optimizer " + word, "\n%s " % word in optimizers, optimizers)
     check("schedules", "cosine" in optimizers)
     check("model files", "classify 10" in works("help", "models"))
-    for words in [["--help"], ["help", "layers"], ["help", "optimizers"], ["help", "models"], ["models"], ["dialects"],
-                  ["doctor"]] + [["help", *verb.split()] for verb in VERBS]:
+    for words in [["--help"], ["help", "layers"], ["help", "optimizers"], ["help", "models"], ["help", "data"], ["models"],
+                  ["dialects"], ["doctor"]] + [["help", *verb.split()] for verb in VERBS]:
         wide = [line for line in works(*words).splitlines() if len(line) > 80 or line != line.rstrip()]
         if words == ["doctor"]:  # a compiler's or CPU's name is as long as it is
             wide = [line for line in wide if not line.startswith(("brasa", "cpu"))]
