@@ -81,12 +81,12 @@ static brasa_status next_cell(table *t, char **out, bool *last)
     char *from = t->at, *to = t->at;
     *out = to;
     if (*from == '"') {
-        for (from++; *from && (*from != '"' || from[1] == '"'); from++) {
+        for (from++; *from && *from != '\n' && (*from != '"' || from[1] == '"'); from++) {
             from += *from == '"'; /* a doubled one */
             *to++ = *from;
         }
-        if (!*from)
-            return refuse(t, "a quote that is not closed");
+        if (*from != '"')
+            return refuse(t, "a quote that is not closed on its line");
         from++;
     } else {
         while (*from && *from != t->separator && *from != '\n' && *from != '\r')
@@ -254,7 +254,7 @@ static int64_t most_rows(const table *t)
 
 static brasa_status read_row(table *t, float *to)
 {
-    char why[160];
+    char why[200];
     if (t->cells != t->columns) {
         snprintf(why, sizeof why, "%d cells, but the first line has %d", t->cells, t->columns);
         return refuse(t, why);
@@ -262,7 +262,8 @@ static brasa_status read_row(table *t, float *to)
     for (int i = 0; i < t->columns; i++) {
         if (i == t->label || read_number(t->cell[i], to++))
             continue;
-        snprintf(why, sizeof why, "column %d: '%.60s' is not a number", i + 1, t->cell[i]);
+        snprintf(why, sizeof why, "column %d: '%s' is not a number", i + 1,
+                 text_printable(t->cell[i]) ? text_short(t->cell[i]).text : "?");
         return refuse(t, why);
     }
     return BRASA_OK;
