@@ -135,6 +135,53 @@ TEST(folds)
     dataset_close(d);
 }
 
+/* Ten photos, of which 0, 1, 2 and 5, 6 are of one scene each. */
+TEST(groups)
+{
+    char name[300];
+    dataset *d = NULL;
+    dataset_close(make_set());
+    for (int i = 0; i < 10; i++)
+        put_text(in_tree("scenes/%c/%d.jpg", i < 5 ? 'a' : 'b', i), "");
+    snprintf(name, sizeof name, "images:%s,groups=scene", in_tree("scenes"));
+    CHECK_STATUS(dataset_open(ctx, name, &d), BRASA_BAD_FILE);
+    CHECK_HAS(ctx->error, "scenes/index.csv: No such file");
+    static const struct {
+        const char *text, *why;
+    } bad[] = {{"file,kind\na/0.jpg,1\n", "no column 'scene'"},
+               {"path,scene\na/0.jpg,1\n", "no column 'file'"},
+               {"file,scene\na/0.jpg\n", "line 2: another number of cells"},
+               {"file,scene\na/0.jpg,1\na/0.jpg,2\n", "'a/0.jpg' is in it twice"},
+               {"file,scene\na/0.jpg,1\n", "it lacks 'a/1.jpg'"}};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        put_text(in_tree("scenes/index.csv"), bad[i].text);
+        CHECK_STATUS(dataset_open(ctx, name, &d), BRASA_BAD_FILE);
+        CHECK_HAS(ctx->error, bad[i].why);
+    }
+    put_text(in_tree("scenes/index.csv"), "scene,file\nx,a/0.jpg\nx,a/1.jpg\nx,a/2.jpg\ny,a/3.jpg\nz,a/4.jpg\n"
+                                          "v,b/5.jpg\nv,b/6.jpg\n1,b/7.jpg\n2,b/8.jpg\n3,b/9.jpg\nw,gone.jpg\n");
+    REQUIRE(dataset_open(ctx, name, &d) == BRASA_OK);
+    CHECK_INT(d->groups, 8);
+    for (uint64_t seed = 0; seed < 20; seed++) {
+        int seen[10] = {0};
+        for (int fold = 0; fold < 3; fold++) {
+            split s;
+            bool tried[10] = {false};
+            CHECK_STATUS(
+                split_make(d, &(split_options){.kind = SPLIT_FOLDS, .folds = 3, .fold = fold, .seed = seed}, &s),
+                BRASA_OK);
+            mark(s.test, s.tests, seen);
+            for (int i = 0; i < s.tests; i++)
+                tried[s.test[i]] = true;
+            CHECK(tried[0] == tried[1] && tried[1] == tried[2]);
+            CHECK(tried[5] == tried[6]);
+            split_free(&s);
+        }
+        CHECK(all_are(seen, 10, 1));
+    }
+    dataset_close(d);
+}
+
 TEST(seeds)
 {
     dataset *d = make_set();

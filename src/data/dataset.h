@@ -52,6 +52,8 @@ typedef struct dataset {
     int classes;
     const char **class_name; /* printable */
     int32_t *label;          /* of every sample, 0 to classes - 1 */
+    int32_t *group; /* of every sample, 0 to groups - 1: splits keep a group together. NULL: each is its own */
+    int32_t groups;
     /* Of a sample: pixels, or `channels` numbers where height and width are 0. Pictures in JPEG or PNG
      * files, of various sizes (`varied`), have height and width 0 too. */
     int channels, height, width;

@@ -24,7 +24,7 @@ static int read_file(void *file, void *to, int bytes, const char **why)
         return -1;
     }
     const char *text = gzerror(file, &code);
-    if (got < 0 || code == Z_BUF_ERROR) {
+    if (got < 0 || (got == 0 && code == Z_BUF_ERROR)) { /* what came before the end is handed out first */
         *why = code == Z_BUF_ERROR ? "the gzip file ends too early" : code == Z_ERRNO ? "cannot be read" : text;
         return -1;
     }

@@ -185,6 +185,9 @@ static brasa_status images_open(dataset *d, const data_spec *s)
         !(d->note =
               pool_text(&d->pool, "%d files that are not .jpg, .jpeg or .png were passed over", st->passed_over)))
         status = fail_memory(d->ctx, 0);
+    const char *column = spec_get(s, "groups"), *index = pool_text(&d->pool, "%s/index.csv", s->path);
+    if (status == BRASA_OK && column)
+        status = index ? dataset_read_groups(d, s->path, index, column) : fail_memory(d->ctx, 0);
     return status;
 }
 
@@ -216,8 +219,10 @@ static brasa_status images_read(const dataset *d, brasa_context *errors, int32_t
 }
 
 const source images_source = {
-    .info = {"images", "images:DIR", "a folder a class with JPEG and PNG files; or DIR/train and DIR/test with such"},
-    .keys = "",
+    .info = {"images", "images:DIR[,groups=COLUMN]",
+             "a folder a class with JPEG and PNG files; or DIR/train and DIR/test with such. Splits keep together "
+             "what DIR/index.csv (file, COLUMN) says"},
+    .keys = "groups",
     .open = images_open,
     .read = images_read,
     .name = images_name,

@@ -47,6 +47,9 @@ brasa_status dataset_number_classes(dataset *d);
 /* Appends a part behind those there are. */
 void dataset_add_part(dataset *d, const char *name, int32_t count);
 
+/* groups.c: d->group from a column of a table, whose files are below root. */
+brasa_status dataset_read_groups(dataset *d, const char *root, const char *path, const char *column);
+
 /* Room for pixels of this size, or for a file's bytes; what was there is lost. */
 brasa_status picture_shape(brasa_context *ctx, picture *p, int channels, int height, int width);
 brasa_status picture_file(brasa_context *ctx, picture *p, size_t bytes);

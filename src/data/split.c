@@ -76,27 +76,40 @@ static brasa_status arrange(const dataset *d, const split_options *o, int32_t **
     return ok ? BRASA_OK : fail_memory(ctx, (size_t)d->count * sizeof *all);
 }
 
-/* Whether the sample at this place tests. Where classes follow each other, taking every k-th gives each class its
- * share, and all folds their size, to within one sample. */
-static bool tests(const split_options *o, int64_t place, int64_t count)
+/* Which fold the sample at this place is in; of a share, 0 is the one that tests. Where classes follow each other,
+ * dealing samples out in turn gives each class its share, and all folds their size, to within one sample. */
+static int64_t fold_at(const split_options *o, int64_t place, int64_t count)
 {
-    switch (o->kind) {
-    case SPLIT_SHARE: {
+    if (o->kind == SPLIT_SHARE) {
         const int64_t percent = 100 - o->share;
         if (o->no_stratify) /* the last ones, rounded up: scikit-learn's */
-            return place >= count - (count * percent + 99) / 100;
-        return (place + 1) * percent / 100 > place * percent / 100;
+            return place < count - (count * percent + 99) / 100;
+        return (place + 1) * percent / 100 == place * percent / 100;
     }
-    case SPLIT_FOLDS: {
-        if (!o->no_stratify)
-            return place % o->folds == o->fold;
-        const int64_t size = count / o->folds, larger = count % o->folds; /* folds with one sample more come first */
-        const int64_t begin = o->fold * size + (o->fold < larger ? o->fold : larger);
-        return place >= begin && place < begin + size + (o->fold < larger);
+    if (!o->no_stratify)
+        return place % o->folds;
+    const int64_t size = count / o->folds, larger = count % o->folds; /* folds with one sample more come first */
+    return place < larger * (size + 1) ? place / (size + 1) : larger + (place - larger * (size + 1)) / size;
+}
+
+/* tested[i]: whether the sample at place i tests. */
+static brasa_status choose(const dataset *d, const split_options *o, const int32_t *all, bool *tested)
+{
+    const int64_t wanted = o->kind == SPLIT_FOLDS ? o->fold : 0;
+    int32_t *fold_of = d->group ? mem_get(d->ctx, (size_t)d->groups * sizeof *fold_of) : NULL; /* plus 1; 0: open */
+    if (d->group && !fold_of)
+        return fail_memory(d->ctx, (size_t)d->groups * sizeof *fold_of);
+    for (int32_t i = 0; i < d->count; i++) {
+        int64_t fold = fold_at(o, i, d->count);
+        if (fold_of) {
+            int32_t *known = &fold_of[d->group[all[i]]];
+            *known = *known ? *known : (int32_t)fold + 1;
+            fold = *known - 1;
+        }
+        tested[i] = fold == wanted;
     }
-    default:
-        return false;
-    }
+    mem_put(d->ctx, fold_of);
+    return BRASA_OK;
 }
 
 static brasa_status make_room(split *s, int32_t trains, int32_t tested)
@@ -108,19 +121,24 @@ static brasa_status make_room(split *s, int32_t trains, int32_t tested)
 
 static brasa_status share_out(const dataset *d, const split_options *o, split *s)
 {
-    int32_t *all, tested = 0;
+    int32_t *all, count = 0;
+    bool *tested = mem_get(d->ctx, (size_t)d->count * sizeof *tested);
+    if (!tested)
+        return fail_memory(d->ctx, (size_t)d->count * sizeof *tested);
     brasa_status status = arrange(d, o, &all);
-    if (status != BRASA_OK)
-        return status;
-    for (int32_t i = 0; i < d->count; i++)
-        tested += tests(o, i, d->count);
-    status = make_room(s, d->count - tested, tested);
+    if (status == BRASA_OK)
+        status = choose(d, o, all, tested);
+    for (int32_t i = 0; i < d->count && status == BRASA_OK; i++)
+        count += tested[i];
+    if (status == BRASA_OK)
+        status = make_room(s, d->count - count, count);
     for (int32_t i = 0; i < d->count && status == BRASA_OK; i++) {
-        if (tests(o, i, d->count))
+        if (tested[i])
             s->test[s->tests++] = all[i];
         else
             s->train[s->trains++] = all[i];
     }
+    mem_put(d->ctx, tested);
     mem_put(d->ctx, all);
     return status;
 }

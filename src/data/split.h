@@ -3,6 +3,8 @@
  * By default samples are shuffled (by the seed alone) and every class is shared out in the same proportion. Without
  * either, folds are those of scikit-learn's KFold, and a share is that of its train_test_split: the first samples
  * train.
+ *
+ * Samples of one group (dataset.h) are never parted: all of them go where the first one drawn goes.
  */
 #ifndef DATA_SPLIT_H
 #define DATA_SPLIT_H
