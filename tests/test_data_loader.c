@@ -321,7 +321,8 @@ TEST(each_allocation_fails)
     put_packed(in_tree("few_idx/train-images-idx3-ubyte.gz"), data, make_idx(data, 3, (int[]){9, 9, 9}, 729));
     put_labels(in_tree("few_idx/train-labels-idx1-ubyte"), 9, 3);
     put_cifar(in_tree("few_cifar/data_batch_1.bin"), 9, 1, 10);
-    snprintf(specs[0], sizeof specs[0], "images:%s", in_tree("few"));
+    put_text(in_tree("few/index.csv"), "file,scene\na/1.jpg,1\na/2.jpg,1\nb/1.jpg,2\n");
+    snprintf(specs[0], sizeof specs[0], "images:%s,groups=scene", in_tree("few"));
     snprintf(specs[1], sizeof specs[1], "idx:%s", in_tree("few_idx"));
     snprintf(specs[2], sizeof specs[2], "cifar10:%s", in_tree("few_cifar"));
     for (int i = 0; i < 4; i++) {
@@ -590,6 +591,37 @@ TEST(resizing)
         picture_free(ctx, &before);
         picture_free(ctx, &spare);
     }
+    brasa_context_free(ctx);
+}
+
+/* A file by itself becomes what it is in a batch. */
+TEST(a_single_picture)
+{
+    brasa_context *ctx = NULL;
+    static float out[3 * 32 * 32];
+    char spec[300];
+    picture p = {.least = 40};
+    const int of[3] = {3, 32, 32}, other[3] = {1, 32, 32};
+    const transform t = parsed(STUDY);
+    brasa_context_new(NULL, &ctx);
+    if (!put_jpeg(ctx, in_tree("one/a/1.jpg"), 90, 70)) {
+        brasa_context_free(ctx);
+        SKIP("no libjpeg");
+    }
+    snprintf(spec, sizeof spec, "images:%s", in_tree("one"));
+    rig r = make_rig(spec, STUDY, 0, (loader_options){.batch = 1});
+    REQUIRE(r.l);
+    CHECK_STATUS(picture_read(ctx, in_tree("one/a/1.jpg"), &p), BRASA_OK);
+    CHECK_STATUS(transform_picture(ctx, &t, &p, of, out), BRASA_OK);
+    CHECK(memcmp(out, next(&r)->input, sizeof out) == 0);
+    CHECK_STATUS(transform_picture(ctx, &t, &p, other, out), BRASA_BAD_SHAPE);
+    CHECK_STATUS(picture_read(ctx, in_tree("one/none.jpg"), &p), BRASA_BAD_FILE);
+    CHECK_HAS(ctx->error, "one/none.jpg: No such file");
+    put_text(in_tree("one/bad.jpg"), "text");
+    CHECK_STATUS(picture_read(ctx, in_tree("one/bad.jpg"), &p), BRASA_BAD_FILE);
+    CHECK_HAS(ctx->error, "one/bad.jpg: neither JPEG nor PNG");
+    picture_free(ctx, &p);
+    free_rig(&r);
     brasa_context_free(ctx);
 }
 

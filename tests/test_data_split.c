@@ -223,6 +223,24 @@ TEST(parts_and_all)
     dataset_close(two);
 }
 
+TEST(drop)
+{
+    dataset *d = make_set();
+    split s;
+    int seen[103] = {0};
+    dataset_bad bad[] = {{.sample = 3}, {.sample = 50}, {.sample = 102}};
+    REQUIRE(d);
+    CHECK_STATUS(split_make(d, &(split_options){.kind = SPLIT_SHARE, .share = 70}, &s), BRASA_OK);
+    split_drop(&s, &(dataset_report){.bad = bad, .nbad = 3});
+    CHECK_INT(s.trains + s.tests, 100);
+    mark(s.train, s.trains, seen);
+    mark(s.test, s.tests, seen);
+    for (int i = 0; i < 103; i++)
+        CHECK_INT(seen[i], i != 3 && i != 50 && i != 102);
+    split_free(&s);
+    dataset_close(d);
+}
+
 TEST(files)
 {
     static const struct {

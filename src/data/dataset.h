@@ -77,6 +77,8 @@ typedef struct sample_name {
 } sample_name;
 sample_name dataset_name(const dataset *d, int32_t sample);
 
+/* A picture of no set: a JPEG or PNG file. */
+brasa_status picture_read(brasa_context *errors, const char *path, picture *p);
 void picture_free(brasa_context *ctx, picture *p);
 
 /* What a look at every sample shows. */

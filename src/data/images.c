@@ -8,6 +8,7 @@
 #define _POSIX_C_SOURCE 200809L
 #include "core/json_scan.h"
 #include "core/sort.h"
+#include "data/codec.h"
 #include "data/source.h"
 
 #include <dirent.h>
@@ -185,9 +186,11 @@ static brasa_status images_open(dataset *d, const data_spec *s)
         !(d->note =
               pool_text(&d->pool, "%d files that are not .jpg, .jpeg or .png were passed over", st->passed_over)))
         status = fail_memory(d->ctx, 0);
-    const char *column = spec_get(s, "groups"), *index = pool_text(&d->pool, "%s/index.csv", s->path);
-    if (status == BRASA_OK && column)
+    const char *column = spec_get(s, "groups");
+    if (status == BRASA_OK && column) {
+        const char *index = pool_text(&d->pool, "%s/index.csv", s->path);
         status = index ? dataset_read_groups(d, s->path, index, column) : fail_memory(d->ctx, 0);
+    }
     return status;
 }
 
@@ -200,21 +203,33 @@ static sample_name images_name(const dataset *d, int32_t sample)
     return n;
 }
 
-static brasa_status images_read(const dataset *d, brasa_context *errors, int32_t sample, picture *p)
+static brasa_status read_file(brasa_context *errors, const char *path, picture *p)
 {
-    const sample_name name = images_name(d, sample);
     data_file f;
-    brasa_status status = file_open(errors, name.text, &f);
+    brasa_status status = file_open(errors, path, &f);
     if (status != BRASA_OK)
         return status;
     if (f.size > MOST_FILE)
-        status = fail(errors, BRASA_BAD_FILE, "%s: a file of %lld bytes: at most 268 million are read", name.text,
+        status = fail(errors, BRASA_BAD_FILE, "%s: a file of %lld bytes: at most 268 million are read", path,
                       (long long)f.size);
     if (status == BRASA_OK)
         status = picture_file(errors, p, (size_t)f.size);
     if (status == BRASA_OK)
         status = file_exact(&f, p->file, (size_t)f.size);
     file_close(&f);
+    return status;
+}
+
+static brasa_status images_read(const dataset *d, brasa_context *errors, int32_t sample, picture *p)
+{
+    return read_file(errors, images_name(d, sample).text, p);
+}
+
+brasa_status picture_read(brasa_context *errors, const char *path, picture *p)
+{
+    brasa_status status = read_file(errors, path, p);
+    if (status == BRASA_OK && (status = codec_decode(errors, p, p->file_bytes)) == BRASA_BAD_FILE)
+        fail_prefix(errors, "%s", path);
     return status;
 }
 

@@ -176,6 +176,25 @@ void split_free(split *s)
     *s = (split){0};
 }
 
+static int32_t drop(int32_t *list, int32_t count, const dataset_report *r)
+{
+    int32_t left = 0;
+    for (int32_t i = 0; i < count; i++) {
+        int32_t k = 0;
+        while (k < r->nbad && r->bad[k].sample != list[i])
+            k++;
+        if (k == r->nbad)
+            list[left++] = list[i];
+    }
+    return left;
+}
+
+void split_drop(split *s, const dataset_report *r)
+{
+    s->trains = drop(s->train, s->trains, r);
+    s->tests = drop(s->test, s->tests, r);
+}
+
 int split_missing(const dataset *d, const int32_t *list, int32_t count, int *first)
 {
     int missing = 0;

@@ -37,6 +37,9 @@ brasa_status split_parse(brasa_context *ctx, const char *text, split_options *ou
 brasa_status split_make(const dataset *d, const split_options *o, split *out);
 void split_free(split *s);
 
+/* Takes the samples that cannot be read out of both lists. */
+void split_drop(split *s, const dataset_report *r);
+
 /* As a text file, one number a line under the words "train" and "test". What is read is checked against the set:
  * every number once at most, and within it. */
 brasa_status split_write(const split *s, const char *path);

@@ -256,3 +256,27 @@ void transform_write(const transform *t, const picture *p, const transform_draw 
         }
     }
 }
+
+brasa_status transform_picture(brasa_context *ctx, const transform *t, picture *p, const int of[3], float *out)
+{
+    const shape one = shape_4(1, of[0], of[1], of[2]);
+    const size_t bytes = (size_t)layout_table_size(&one) * sizeof(int64_t);
+    transform_target g = {.to = out, .shape = {of[0], of[1], of[2]}};
+    picture spare = {0};
+    int64_t *table = mem_get(ctx, bytes);
+    brasa_status status = table ? transform_fixed(ctx, t, p, &spare) : fail_memory(ctx, bytes);
+    if (status == BRASA_OK && (p->channels != of[0] || p->height < of[1] || p->width < of[2]))
+        status = fail(ctx, BRASA_BAD_SHAPE, "the picture is %dx%dx%d, expected %dx%dx%d: see the transform",
+                      p->channels, p->height, p->width, of[0], of[1], of[2]);
+    if (status == BRASA_OK) {
+        layout_table_fill(&(layout){0}, &one, table);
+        g.axis[0] = table + 1;
+        g.axis[1] = g.axis[0] + of[0];
+        g.axis[2] = g.axis[1] + of[1];
+        transform_table(t, &g);
+        transform_write(t, p, &(transform_draw){0}, &g, 0);
+    }
+    picture_free(ctx, &spare);
+    mem_put(ctx, table);
+    return status;
+}

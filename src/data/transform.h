@@ -55,4 +55,8 @@ typedef struct transform_draw {
 void transform_write(const transform *t, const picture *p, const transform_draw *draw, const transform_target *g,
                      int64_t n);
 
+/* All of it for one picture, as in evaluation, in the plain layout: what predicting takes. `of` is the shape wanted.
+ */
+brasa_status transform_picture(brasa_context *ctx, const transform *t, picture *p, const int of[3], float *out);
+
 #endif
