@@ -111,6 +111,15 @@ static colour any_colour(pen *hand)
     return (colour){r, g, pen_between(hand, 0, 255)};
 }
 
+/* One that can be told from another. */
+static colour unlike(pen *hand, colour other)
+{
+    const colour c = any_colour(hand);
+    const float d = fabsf(c.r - other.r) + fabsf(c.g - other.g) + fabsf(c.b - other.b);
+    const colour far = {other.r < 128 ? 240 : 15, other.g < 128 ? 240 : 15, other.b < 128 ? 240 : 15};
+    return d < 150 ? mix(c, far, 0.6f) : c;
+}
+
 /* Ten classes: the shape. A hundred: also the colour of its stripes, in ten steps around the colour circle. */
 static colour stripe_colour(int step)
 {
@@ -124,20 +133,20 @@ void draw_shape(uint64_t seed, int32_t sample, int class, int classes, picture *
     pen hand = pen_for(seed, DRAW_SHAPES, sample);
     noise n;
     noise_make(&n, &hand);
-    const colour ground = any_colour(&hand), other = any_colour(&hand), own = any_colour(&hand);
+    const colour ground = any_colour(&hand), other = any_colour(&hand), own = unlike(&hand, ground);
     const int shape = classes == 10 ? class : class / 10;
     const colour face = classes == 10 ? own : mix(stripe_colour(class % 10), own, 0.15f);
-    const float side = (float)p->width, size = pen_between(&hand, 0.22f, 0.42f) * side;
+    const float side = (float)p->width, size = pen_between(&hand, 0.25f, 0.45f) * side;
     const float cx = side / 2 + pen_between(&hand, -5, 5), cy = side / 2 + pen_between(&hand, -5, 5);
     const float t = pen_between(&hand, -0.18f, 0.18f), c = (1 - t * t) / (1 + t * t), s = 2 * t / (1 + t * t);
-    const float alpha = pen_between(&hand, 0.35f, 0.95f), stretch = pen_between(&hand, 0.75f, 1.3f);
+    const float alpha = pen_between(&hand, 0.55f, 1), stretch = pen_between(&hand, 0.75f, 1.3f);
     for (int y = 0; y < p->height; y++)
         for (int x = 0; x < p->width; x++) {
             const float dx = ((float)x - cx) / size, dy = ((float)y - cy) / size * stretch;
-            blend(p, x, y, mix(ground, other, noise_at(&n, (float)x / 5, (float)y / 5, 3)), 1);
+            blend(p, x, y, mix(ground, other, 0.6f * noise_at(&n, (float)x / 6, (float)y / 6, 3)), 1);
             if (inside(shape, c * dx + s * dy, c * dy - s * dx))
                 blend(p, x, y, face, alpha);
             const float grain = pen_between(&hand, 0, 255);
-            blend(p, x, y, (colour){grain, grain, grain}, 0.15f);
+            blend(p, x, y, (colour){grain, grain, grain}, 0.1f);
         }
 }
