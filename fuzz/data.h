@@ -6,6 +6,7 @@
 
 #include "data/dataset.h"
 
+#include <dirent.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,12 +44,26 @@ static void watched_release(void *user, void *block)
     free(block);
 }
 
+static void clean_up(void)
+{
+    char path[400];
+    DIR *list = opendir(it.folder);
+    for (struct dirent *e; list && (e = readdir(list));) {
+        snprintf(path, sizeof path, "%s/%s", it.folder, e->d_name);
+        remove(path);
+    }
+    if (list)
+        closedir(list);
+    rmdir(it.folder);
+}
+
 /* On the first call. The folder is in memory where there is such a file system. */
 static inline void start(void)
 {
     if (it.ctx)
         return;
     it.most = 1 << 20;
+    atexit(clean_up);
     snprintf(it.folder, sizeof it.folder, "%s/brasa-fuzz-XXXXXX",
              access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
     if (!mkdtemp(it.folder) ||
