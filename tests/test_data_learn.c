@@ -3,6 +3,7 @@
  * goes. */
 #include "test.h"
 
+#include "data/codec.h"
 #include "data/loader.h"
 #include "data/split.h"
 
@@ -69,6 +70,8 @@ TEST(fire_is_learnable_not_trivial)
     feeder *f = NULL;
     split s = {0};
     transform t;
+    if (!codec_at(0)->version)
+        SKIP("no libjpeg");
     REQUIRE(brasa_context_new(NULL, &ctx) == BRASA_OK);
     fields_set_defaults(transform_fields, &t);
     const char *text = "resize=48 crop=48 flip=horizontal mean=0.485,0.456,0.406 std=0.229,0.224,0.225";
