@@ -29,8 +29,7 @@ brasa_status json_expect(json_scan *s, char letter)
 
 /* --- texts --------------------------------------------------------------------------------------------------- */
 
-/* Bytes of the UTF-8 letter at p, or 0 where there is none: overlong, a surrogate, beyond U+10FFFF, cut off. */
-static int utf8_length(const char *p, const char *end)
+int utf8_length(const char *p, const char *end)
 {
     const unsigned char *u = (const unsigned char *)p;
     const int length = u[0] < 0x80 ? 1 : u[0] < 0xC2 ? 0 : u[0] < 0xE0 ? 2 : u[0] < 0xF0 ? 3 : u[0] < 0xF5 ? 4 : 0;

@@ -31,6 +31,8 @@ brasa_status json_read_numbers(json_scan *s, uint64_t *out, int most, int *count
 /* {"key": ..., ...}: `member` reads the value of each key. */
 brasa_status json_read_object(json_scan *s, brasa_status (*member)(json_scan *s, char *key, void *user), void *user);
 
+/* Bytes of the UTF-8 letter at p, or 0 where there is none: overlong, a surrogate, beyond U+10FFFF, cut off. */
+int utf8_length(const char *p, const char *end);
 /* Whether a text is UTF-8 without control characters: fit for a name, and for a terminal. */
 bool text_printable(const char *text);
 /* A printable text, cut after 120 bytes and a whole letter. By value, to stand in an argument list. */
