@@ -3,7 +3,7 @@ console message, without a request, without a word that hangs out at the side.
 
 The pages are those that test_report_run writes. BRASA_PAGES=folder keeps them there, with pictures of them.
 """
-import base64, html.parser, json, os, shutil, subprocess, sys, tempfile
+import base64, html.parser, itertools, json, os, re, shutil, subprocess, sys, tempfile
 
 SOURCE = os.environ.get("BRASA_SOURCE", os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 BUILD = os.environ.get("BRASA_BUILD", os.path.join(SOURCE, "build"))
@@ -60,6 +60,49 @@ def read(name, text):
     reader.close()
     check(name + ": well-formed", not reader.wrong and not reader.open, (reader.wrong, reader.open))
     check(name + ": loads nothing", "url(" not in text and "@import" not in text and "http:" not in text)
+
+
+# Colours as seen by whoever lacks one kind of cone: Machado, Oliveira and Fernandes 2009, table 1, severity 1.
+SIGHTS = {
+    "all cones": ((1, 0, 0), (0, 1, 0), (0, 0, 1)),
+    "no L cones": ((0.152286, 1.052583, -0.204868), (0.114503, 0.786281, 0.099216), (-0.003882, -0.048116, 1.051998)),
+    "no M cones": ((0.367322, 0.860646, -0.227968), (0.280085, 0.672501, 0.047413), (-0.011820, 0.042940, 0.968881)),
+    "no S cones": ((1.255528, -0.076749, -0.178779), (-0.078411, 0.930809, 0.147602), (0.004733, 0.691367, 0.303900)),
+}
+
+APART = 6 * 2.3  # in L*a*b*, where 2.3 is a difference that is just seen
+
+
+def linear(colour):
+    parts = re.findall("..", colour if len(colour) == 6 else "".join(2 * c for c in colour))
+    return [v / 12.92 if v <= 0.04045 else ((v + 0.055) / 1.055) ** 2.4 for v in (int(part, 16) / 255 for part in parts)]
+
+
+def times(matrix, vector):
+    return [sum(a * b for a, b in zip(row, vector)) for row in matrix]
+
+
+def lab(rgb):
+    """CIE L*a*b*, in which equal distances look about equal."""
+    xyz = times(((0.4339, 0.3762, 0.1899), (0.2126, 0.7152, 0.0722), (0.0177, 0.1095, 0.8728)),
+                [min(1, max(0, v)) for v in rgb])
+    x, y, z = (v ** (1 / 3) if v > 0.008856 else 7.787 * v + 16 / 116 for v in xyz)
+    return 116 * y - 16, 500 * (x - y), 200 * (y - z)
+
+
+def look_at_colours(css):
+    light, dark = css.split("prefers-color-scheme:dark")[:2]
+    for scheme, part in (("light", light), ("dark", dark)):
+        colours = [linear(c) for c in re.findall(r"--c\d:#(\w+)", part)]
+        back = linear(re.search(r"--back:#(\w+)", part).group(1))
+        check(scheme + ": eight colours", len(colours) == 8, colours)
+        bright = [times(((0.2126, 0.7152, 0.0722),), c)[0] + 0.05 for c in [back] + colours]
+        contrast = min(max(bright[0], b) / min(bright[0], b) for b in bright[1:])
+        check(scheme + ": lines stand out", contrast >= 3, contrast)
+        for sight, matrix in SIGHTS.items():
+            seen = [lab(times(matrix, c)) for c in colours]
+            near = min(sum((u - v) ** 2 for u, v in zip(a, b)) ** 0.5 for a, b in itertools.combinations(seen, 2))
+            check("%s: colours are apart with %s" % (scheme, sight), near >= APART, near)
 
 
 # --- the browser ------------------------------------------------------------------------------------------------
@@ -244,7 +287,9 @@ def main():
         check("pages are made", made.returncode == 0 and set(POINTS) <= set(names), made.stdout)
         for name in names:
             with open(os.path.join(folder, name + ".html"), encoding="utf-8") as f:
-                read(name, f.read())
+                text = f.read()
+            read(name, text)
+        look_at_colours(text)
         if not CHROMIUM:
             print("skipped test_report_pages: pages in a browser: no Chromium (Debian: chromium)")
             return 1

@@ -1,17 +1,18 @@
 /* style.c - how pages look: one sheet, written into every page.
  *
- * Colours are Okabe and Ito's, who chose them so that nearly everybody can tell them apart, made darker on white and
- * lighter on black until lines have a contrast of 3 : 1 and texts of 4.5 : 1 at least. Paper is always light.
+ * The colours of series were searched for: any two are far apart for whoever sees all colours or lacks one kind of
+ * cone, and all of them stand out against the page; texts have a contrast of 4.5 : 1 at least. test_report_pages.py
+ * checks all of this. Paper is always light.
  */
 #include "report/page.h"
 
 const char *const page_css[] = {
     ":root{color-scheme:light;--back:#fff;--card:#f6f6f4;--edge:#e2e1dd;--ink:#1d1d1b;--soft:#5e5d59;--ember:#b93c10;"
-    "--c0:#0067a3;--c1:#c24e00;--c2:#007f5f;--c3:#a84a83;--c4:#8f6400;--c5:#3a86b8;--c6:#555;--c7:#7a3fb0;"
+    "--c0:#1e49c1;--c1:#df6c15;--c2:#008546;--c3:#ab568c;--c4:#734d0b;--c5:#039cda;--c6:#3e4744;--c7:#8679f9;"
     "--good:#00694d;--warning:#8a5a00;--alarm:#b3261e;--right:0 103 163;--wrong:213 94 0}\n",
     "@media screen and (prefers-color-scheme:dark){:root{color-scheme:dark;--back:#161615;--card:#201f1e;"
-    "--edge:#393836;--ink:#ecebe7;--soft:#aaa8a2;--ember:#ff8a5c;--c0:#5cb8ec;--c1:#f0954f;--c2:#3cc39e;--c3:#e092c3;"
-    "--c4:#d9b13c;--c5:#9ccbe8;--c6:#b5b3ad;--c7:#b99af0;--good:#4fcfa9;--warning:#e9b949;--alarm:#ff8d85;"
+    "--edge:#393836;--ink:#ecebe7;--soft:#aaa8a2;--ember:#ff8a5c;--c0:#3ed5ff;--c1:#f87d3e;--c2:#58a580;--c3:#c274b1;"
+    "--c4:#f5be2b;--c5:#acccc9;--c6:#c2c67d;--c7:#a683ff;--good:#4fcfa9;--warning:#e9b949;--alarm:#ff8d85;"
     "--right:46 130 184;--wrong:184 92 28}}\n",
     "*{box-sizing:border-box}\n",
     "html{-webkit-text-size-adjust:100%}\n",
