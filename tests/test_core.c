@@ -2,6 +2,7 @@
 #include "test.h"
 
 #include "core/fields.h"
+#include "core/json_scan.h"
 #include "core/nearest.h"
 #include "core/pool.h"
 #include "core/shape.h"
@@ -466,4 +467,66 @@ TEST(numbers_in_a_locale_with_commas)
     CHECK_TEXT(comma, "0,5");
     setlocale(LC_ALL, "C");
     brasa_graph_free(g);
+}
+
+/* What is there, as it is read: a text for each value. */
+static brasa_status read_any(json_scan *s, char *key, void *user)
+{
+    char *out = user, *text;
+    double real;
+    bool yes;
+    uint64_t whole;
+    brasa_status status = BRASA_OK;
+    if (strcmp(key, "real") == 0 && (status = json_read_real(s, &real)) == BRASA_OK)
+        sprintf(out + strlen(out), "%g ", real);
+    else if (strcmp(key, "bool") == 0 && (status = json_read_bool(s, &yes)) == BRASA_OK)
+        strcat(out, yes ? "yes " : "no ");
+    else if (strcmp(key, "whole") == 0 && (status = json_read_number(s, &whole)) == BRASA_OK)
+        sprintf(out + strlen(out), "%llu ", (unsigned long long)whole);
+    else if (strcmp(key, "text") == 0 && (status = json_read_text(s, &text)) == BRASA_OK)
+        strcat(strcat(out, text), " ");
+    else if (strcmp(key, "skip") == 0)
+        status = json_skip(s);
+    return status;
+}
+
+TEST(json_reading)
+{
+    static const struct {
+        const char *text, *read; /* NULL: refused */
+        const char *said;
+    } rows[] = {
+        {"{}", ""},
+        {" { \"real\" : -1.5e3 , \"whole\":7,\"bool\":true,\"bool\": false, \"text\":\"a\\u00e9\"} ",
+         "-1500 7 yes no a\u00e9 "},
+        {"{\"skip\":{\"a\":[1,[2,-3.5],{}],\"b\":null,\"c\":[]},\"real\":0}", "0 "},
+        {"{\"skip\":[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]],\"whole\":1}", "1 "},
+        {"{\"skip\":[[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]}", NULL, "too deep"},
+        {"{\"real\":nan}", NULL, "byte 8: expected a number"},
+        {"{\"real\":0x10}", NULL, "expected"},
+        {"{\"real\":1e999}", NULL, "expected a number"},
+        {"{\"real\":1-2}", NULL, "expected a number"},
+        {"{\"real\":}", NULL, "expected a number"},
+        {"{\"bool\":yes}", NULL, "true or false"},
+        {"{\"bool\":tru", NULL, "true or false"},
+        {"{\"skip\":[1,]}", NULL, "expected a number"},
+        {"{\"skip\":[1 2]}", NULL, "expected ']'"},
+        {"{\"skip\":", NULL, "expected a number"},
+        {"{\"skip\":\"abc", NULL, "does not end"},
+    };
+    brasa_context *ctx = NULL;
+    REQUIRE(brasa_context_new(NULL, &ctx) == BRASA_OK);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        char text[200], out[200] = "";
+        CASE("%s", rows[i].text);
+        strcpy(text, rows[i].text);
+        json_scan s = {.ctx = ctx, .path = "x.json", .text = text, .at = text, .end = text + strlen(text)};
+        brasa_status status = json_read_object(&s, read_any, out);
+        CHECK_STATUS(status, rows[i].read ? BRASA_OK : BRASA_BAD_FILE);
+        if (rows[i].read)
+            CHECK_TEXT(out, rows[i].read);
+        else
+            CHECK_HAS(brasa_context_error(ctx), rows[i].said);
+    }
+    brasa_context_free(ctx);
 }

@@ -1,12 +1,15 @@
 /* json_scan.c - see json_scan.h. */
 #include "core/json_scan.h"
+#include "core/numeric.h"
 
+#include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 brasa_status json_refuse(const json_scan *s, const char *where, const char *what)
 {
-    return fail(s->ctx, BRASA_BAD_FILE, "%s: byte %lld, in the header: %s", s->path,
-                (long long)(where - s->text) + (long long)s->place, what);
+    return fail(s->ctx, BRASA_BAD_FILE, "%s: byte %lld%s: %s", s->path,
+                (long long)(where - s->text) + (long long)s->place, s->part ? s->part : "", what);
 }
 
 char json_peek(json_scan *s)
@@ -154,7 +157,7 @@ brasa_status json_read_text(json_scan *s, char **out)
 
 /* --- numbers, lists, objects --------------------------------------------------------------------------------- */
 
-static brasa_status read_number(json_scan *s, uint64_t *out)
+brasa_status json_read_number(json_scan *s, uint64_t *out)
 {
     const char first = json_peek(s), *start = s->at;
     *out = 0;
@@ -181,13 +184,97 @@ brasa_status json_read_numbers(json_scan *s, uint64_t *out, int most, int *count
     while (status == BRASA_OK) {
         if (*count == most)
             return json_refuse(s, s->at, "more numbers than there may be here");
-        if ((status = read_number(s, &out[(*count)++])) != BRASA_OK)
+        if ((status = json_read_number(s, &out[(*count)++])) != BRASA_OK)
             return status;
         if (json_peek(s) != ',')
             return json_expect(s, ']');
         s->at++;
     }
     return status;
+}
+
+/* strtod would take blanks, "inf" and hexadecimal, too; and it would not know where to stop. */
+brasa_status json_read_real(json_scan *s, double *out)
+{
+    char text[64], *end;
+    json_peek(s);
+    const char *start = s->at;
+    size_t length = 0;
+    for (; s->at < s->end && length + 1 < sizeof text && *s->at && strchr("+-.0123456789eE", *s->at); s->at++)
+        text[length++] = *s->at;
+    text[length] = '\0';
+    const numeric_state locale = numeric_enter();
+    *out = strtod(text, &end);
+    numeric_leave(locale);
+    if (length == 0 || *end || !isfinite(*out))
+        return json_refuse(s, start, "expected a number");
+    return BRASA_OK;
+}
+
+static bool take_word(json_scan *s, const char *word)
+{
+    const size_t length = strlen(word);
+    json_peek(s);
+    if ((size_t)(s->end - s->at) < length || memcmp(s->at, word, length) != 0)
+        return false;
+    s->at += length;
+    return true;
+}
+
+brasa_status json_read_bool(json_scan *s, bool *out)
+{
+    *out = take_word(s, "true");
+    return *out || take_word(s, "false") ? BRASA_OK : json_refuse(s, s->at, "expected true or false");
+}
+
+brasa_status json_read_list(json_scan *s, brasa_status (*element)(json_scan *s, void *user), void *user)
+{
+    brasa_status status = json_expect(s, '[');
+    if (status == BRASA_OK && json_peek(s) == ']') {
+        s->at++;
+        return BRASA_OK;
+    }
+    while (status == BRASA_OK && (status = element(s, user)) == BRASA_OK) {
+        if (json_peek(s) != ',')
+            return json_expect(s, ']');
+        s->at++;
+    }
+    return status;
+}
+
+static brasa_status skip_member(json_scan *s, char *key, void *user);
+
+static brasa_status skip_element(json_scan *s, void *user)
+{
+    int *depth = user;
+    char *text;
+    double number;
+    const char first = json_peek(s);
+    if (*depth == JSON_DEEP)
+        return json_refuse(s, s->at, "objects and lists nest too deep here");
+    if (first == '"')
+        return json_read_text(s, &text);
+    if (take_word(s, "true") || take_word(s, "false") || take_word(s, "null"))
+        return BRASA_OK;
+    if (first != '{' && first != '[')
+        return json_read_real(s, &number);
+    ++*depth;
+    brasa_status status =
+        first == '[' ? json_read_list(s, skip_element, depth) : json_read_object(s, skip_member, depth);
+    --*depth;
+    return status;
+}
+
+static brasa_status skip_member(json_scan *s, char *key, void *user)
+{
+    (void)key;
+    return skip_element(s, user);
+}
+
+brasa_status json_skip(json_scan *s)
+{
+    int depth = 0;
+    return skip_element(s, &depth);
 }
 
 brasa_status json_read_object(json_scan *s, brasa_status (*member)(json_scan *s, char *key, void *user), void *user)

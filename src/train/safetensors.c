@@ -78,12 +78,19 @@ static brasa_status read_property(json_scan *s, char *key, void *user)
     return json_refuse(s, key - 1, "a tensor has \"dtype\", \"shape\" and \"data_offsets\", once each, and no more");
 }
 
-static brasa_status skip_text(json_scan *s, char *key, void *user)
+static brasa_status read_note(json_scan *s, char *key, void *user)
 {
-    (void)key;
-    (void)user;
+    safetensors *f = user;
     char *text;
-    return json_read_text(s, &text);
+    brasa_status status = json_read_text(s, &text);
+    if (status != BRASA_OK)
+        return status;
+    tensor_note *grown = pool_grow(&f->pool, f->notes, f->nnotes, &f->note_capacity, sizeof *grown);
+    if (!grown)
+        return fail_memory(f->ctx, (size_t)f->nnotes * sizeof *grown);
+    f->notes = grown;
+    f->notes[f->nnotes++] = (tensor_note){key, text};
+    return BRASA_OK;
 }
 
 /* The size of the data that a tensor's shape asks for, or UINT64_MAX where it is beyond counting. */
@@ -130,7 +137,7 @@ static brasa_status read_member(json_scan *s, char *key, void *user)
     safetensors *f = h->f;
     if (!h->metadata && strcmp(key, "__metadata__") == 0) {
         h->metadata = true;
-        return json_read_object(s, skip_text, NULL);
+        return json_read_object(s, read_note, f);
     }
     if (strcmp(key, "__metadata__") == 0)
         return json_refuse(s, key - 1, "a second \"__metadata__\"");
@@ -291,7 +298,13 @@ static brasa_status read_header(safetensors *f)
         return status;
     f->data = PREFIX + length;
     f->size = file_size - f->data;
-    json_scan s = {.ctx = f->ctx, .path = f->path, .place = PREFIX, .text = text, .at = text, .end = text + length};
+    json_scan s = {.ctx = f->ctx,
+                   .path = f->path,
+                   .part = ", in the header",
+                   .place = PREFIX,
+                   .text = text,
+                   .at = text,
+                   .end = text + length};
     if (length == 0 || text[0] != '{')
         return json_refuse(&s, s.at, "expected '{'");
     status = json_read_object(&s, read_member, &(header){.f = f});
@@ -343,6 +356,14 @@ const tensor_entry *safetensors_find(const safetensors *f, const char *name)
         else
             high = middle;
     }
+    return NULL;
+}
+
+const char *safetensors_note(const safetensors *f, const char *key)
+{
+    for (int i = 0; i < f->nnotes; i++)
+        if (strcmp(f->notes[i].key, key) == 0)
+            return f->notes[i].text;
     return NULL;
 }
 

@@ -44,6 +44,11 @@ typedef struct tensor_entry {
     uint64_t begin, end; /* in the data */
 } tensor_entry;
 
+/* What else the file says, under "__metadata__". Lists of them end with a key that is NULL. */
+typedef struct tensor_note {
+    const char *key, *text; /* the key without control characters */
+} tensor_note;
+
 /* --- reading (safetensors.c) --------------------------------------------------------------------------------- */
 
 typedef struct safetensors {
@@ -53,6 +58,8 @@ typedef struct safetensors {
     uint64_t data, size;   /* where the data begin in the file, and how many bytes they are */
     tensor_entry *tensors; /* by name */
     int count, capacity;
+    tensor_note *notes; /* in the order of the file */
+    int nnotes, note_capacity;
     pool pool;
     unsigned char piece[PIECE * 8];
 } safetensors;
@@ -62,6 +69,8 @@ brasa_status safetensors_open(brasa_context *ctx, const char *path, safetensors 
 void safetensors_close(safetensors *f);
 /* The tensor of that name, or NULL. */
 const tensor_entry *safetensors_find(const safetensors *f, const char *name);
+/* The note of that key, or NULL. */
+const char *safetensors_note(const safetensors *f, const char *key);
 /* `count` elements, at most PIECE, of a tensor whose type has `decode`. */
 brasa_status safetensors_read(safetensors *f, const tensor_entry *t, int64_t first, int count, number *out);
 
@@ -71,8 +80,9 @@ brasa_status safetensors_read(safetensors *f, const tensor_entry *t, int64_t fir
 typedef void (*tensor_source)(void *user, int tensor, int64_t first, int count, number *out);
 
 /* Makes the file or replaces it: either all of it is there, on the disk, or what was there before. The header lists
- * the tensors in their order; their `begin` and `end` are not looked at, their types must have `encode`. */
+ * the tensors in their order; their `begin` and `end` are not looked at, their types must have `encode`. notes may be
+ * NULL. */
 brasa_status safetensors_write(brasa_context *ctx, const char *path, const tensor_entry *tensors, int count,
-                               tensor_source source, void *user);
+                               const tensor_note *notes, tensor_source source, void *user);
 
 #endif

@@ -1,23 +1,11 @@
-/* safetensors_write.c - writing safetensors files so that no reader ever sees half of one.
- *
- * The bytes go to a temporary file in the same folder, which is synced to the disk and then renamed over the old one;
- * then the folder is synced. Whenever something fails before the rename the old file is untouched and the temporary
- * one removed; a process that is killed may leave its `<path>.<process>-<n>.tmp` behind.
- */
-#define _POSIX_C_SOURCE   200809L
-#define _FILE_OFFSET_BITS 64
-#include "core/json.h"
+/* safetensors_write.c - writing safetensors files; core/replace.h sees to it that no reader ever sees half of one. */
 #include "core/json_scan.h"
+#include "core/replace.h"
 #include "train/safetensors.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-enum { ALIGN = 8, PREFIX = 8, MOST_TEMPORARIES = 100 };
+enum { ALIGN = 8, PREFIX = 8 };
 
 typedef struct writer {
     brasa_context *ctx;
@@ -25,11 +13,11 @@ typedef struct writer {
     pool pool;
     const tensor_entry *tensors;
     int count;
+    const tensor_note *notes;
     uint64_t *begin; /* of each tensor in the data */
     char *header;    /* with its length in front, padded */
     size_t header_bytes;
-    char *temporary; /* NULL: not made */
-    int fd, folder;
+    replacement file;
 } writer;
 
 static brasa_status refuse(const writer *w, const char *what)
@@ -80,6 +68,8 @@ static void print_header(const writer *w, sink *k)
     json_open(&j, "__metadata__", '{');
     json_text(&j, "format", "pt");
     json_text(&j, "writer", "brasa " BRASA_VERSION);
+    for (const tensor_note *n = w->notes; n && n->key; n++)
+        json_text(&j, n->key, n->text);
     json_close(&j, '}');
     for (int i = 0; i < w->count; i++) {
         const tensor_entry *t = &w->tensors[i];
@@ -133,58 +123,9 @@ static brasa_status make_header(writer *w)
     return BRASA_OK;
 }
 
-/* --- the file ------------------------------------------------------------------------------------------------ */
+/* --- the data ----------------------------------------------------------------------------------------------- */
 
-static brasa_status open_folder(writer *w)
-{
-    const char *slash = strrchr(w->path, '/');
-    const char *folder = !slash             ? "."
-                         : slash == w->path ? "/"
-                                            : pool_text(&w->pool, "%.*s", (int)(slash - w->path), w->path);
-    if (!folder)
-        return fail_memory(w->ctx, strlen(w->path));
-    w->folder = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    return w->folder < 0 ? refuse(w, strerror(errno)) : BRASA_OK;
-}
-
-/* A new file beside the old one, with the old one's permissions. Devices and folders are not for replacing. */
-static brasa_status open_temporary(writer *w)
-{
-    struct stat old;
-    const bool exists = lstat(w->path, &old) == 0;
-    if (exists && !S_ISREG(old.st_mode) && !S_ISLNK(old.st_mode))
-        return refuse(w, "there is something of this name that is not a regular file");
-    for (int n = 0; n < MOST_TEMPORARIES; n++) {
-        char *name = pool_text(&w->pool, "%s.%ld-%d.tmp", w->path, (long)getpid(), n);
-        if (!name)
-            return fail_memory(w->ctx, strlen(w->path));
-        w->fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-        if (w->fd >= 0) {
-            w->temporary = name;
-            if (exists && S_ISREG(old.st_mode) && fchmod(w->fd, old.st_mode & 0777) != 0)
-                return refuse(w, strerror(errno));
-            return BRASA_OK;
-        }
-        if (errno != EEXIST)
-            break;
-    }
-    return refuse(w, strerror(errno));
-}
-
-static brasa_status write_bytes(const writer *w, const void *from, size_t bytes)
-{
-    for (size_t done = 0; done < bytes;) {
-        const ssize_t put = write(w->fd, (const char *)from + done, bytes - done);
-        if (put < 0 && errno == EINTR)
-            continue;
-        if (put <= 0)
-            return refuse(w, put < 0 ? strerror(errno) : "nothing could be written");
-        done += (size_t)put;
-    }
-    return BRASA_OK;
-}
-
-static brasa_status write_tensor(const writer *w, int i, tensor_source source, void *user, number *numbers,
+static brasa_status write_tensor(writer *w, int i, tensor_source source, void *user, number *numbers,
                                  unsigned char *bytes)
 {
     const tensor_type *type = w->tensors[i].type;
@@ -194,7 +135,7 @@ static brasa_status write_tensor(const writer *w, int i, tensor_source source, v
         const int part = (int)(count - first < PIECE ? count - first : PIECE);
         source(user, i, first, part, numbers);
         type->encode(numbers, part, bytes);
-        status = write_bytes(w, bytes, (size_t)part * (size_t)type->bytes);
+        status = replace_write(&w->file, bytes, (size_t)part * (size_t)type->bytes);
     }
     return status;
 }
@@ -206,7 +147,7 @@ static brasa_status write_data(writer *w, tensor_source source, void *user)
     unsigned char *bytes = pool_get(&w->pool, PIECE, ALIGN);
     if (!numbers || !bytes)
         return fail_memory(w->ctx, PIECE * (sizeof *numbers + ALIGN));
-    brasa_status status = write_bytes(w, w->header, w->header_bytes);
+    brasa_status status = replace_write(&w->file, w->header, w->header_bytes);
     for (int size = ALIGN; size >= 1; size /= 2)
         for (int i = 0; i < w->count && status == BRASA_OK; i++)
             if (w->tensors[i].type->bytes == size)
@@ -214,51 +155,17 @@ static brasa_status write_data(writer *w, tensor_source source, void *user)
     return status;
 }
 
-static int sync_file(int fd)
-{
-    int result;
-    do
-        result = fsync(fd);
-    while (result != 0 && errno == EINTR);
-    return result;
-}
-
-/* From here on the new file is the one of that name. */
-static brasa_status put_in_place(writer *w)
-{
-    if (sync_file(w->fd) != 0)
-        return refuse(w, strerror(errno));
-    const int closed = close(w->fd);
-    w->fd = -1;
-    if (closed != 0 || rename(w->temporary, w->path) != 0)
-        return refuse(w, strerror(errno));
-    w->temporary = NULL;
-    if (sync_file(w->folder) != 0 && errno != EINVAL) /* some file systems sync files only */
-        return fail(w->ctx, BRASA_BAD_FILE, "%s: it is written, but its folder could not be synced: %s", w->path,
-                    strerror(errno));
-    return BRASA_OK;
-}
-
 brasa_status safetensors_write(brasa_context *ctx, const char *path, const tensor_entry *tensors, int count,
-                               tensor_source source, void *user)
+                               const tensor_note *notes, tensor_source source, void *user)
 {
-    writer w = {
-        .ctx = ctx, .path = path, .pool = {.ctx = ctx}, .tensors = tensors, .count = count, .fd = -1, .folder = -1};
+    writer w = {.ctx = ctx, .path = path, .pool = {.ctx = ctx}, .tensors = tensors, .count = count, .notes = notes};
     brasa_status status = make_header(&w);
-    if (status == BRASA_OK)
-        status = open_folder(&w);
-    if (status == BRASA_OK)
-        status = open_temporary(&w);
-    if (status == BRASA_OK)
-        status = write_data(&w, source, user);
-    if (status == BRASA_OK)
-        status = put_in_place(&w);
-    if (w.fd >= 0)
-        close(w.fd);
-    if (w.temporary)
-        unlink(w.temporary);
-    if (w.folder >= 0)
-        close(w.folder);
+    if (status == BRASA_OK) {
+        status = replace_begin(&w.file, ctx, path);
+        if (status == BRASA_OK)
+            status = write_data(&w, source, user);
+        status = replace_end(&w.file, status);
+    }
     pool_free(&w.pool);
     return status;
 }

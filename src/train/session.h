@@ -49,6 +49,10 @@ void *session_state_data(const brasa_session *s, const state *st);
 /* Where a transient value of the current program lies. */
 void *session_value_data(const brasa_session *s, const value *v);
 
+/* weights.c: brasa_session_save with notes in the file, a list that ends with a key that is NULL. */
+struct tensor_note;
+brasa_status session_save(brasa_session *s, const char *path, int32_t what, const struct tensor_note *notes);
+
 /* optimizer.c: reads options->optimizer and options->schedule. */
 brasa_status optimizer_read(brasa_session *s, const char *optimizer, const char *schedule);
 /* optimizer.c: differentiates a lowered program and adds the update nodes. */

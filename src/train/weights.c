@@ -95,7 +95,7 @@ static void give(void *user, int tensor, int64_t first, int count, number *out)
     walk_range(&w, first, first + count);
 }
 
-static brasa_status save(saving *v, pool *p, const char *path, int32_t what)
+static brasa_status save(saving *v, pool *p, const char *path, int32_t what, const tensor_note *notes)
 {
     brasa_status status = list_items(v->s, what, p, &v->all);
     if (status != BRASA_OK)
@@ -109,16 +109,21 @@ static brasa_status save(saving *v, pool *p, const char *path, int32_t what)
         tensors[i] =
             (tensor_entry){.name = v->all.list[i].name, .type = tensor_type_of(st->type), .shape = st->shape};
     }
-    return safetensors_write(p->ctx, path, tensors, v->all.count, give, v);
+    return safetensors_write(p->ctx, path, tensors, v->all.count, notes, give, v);
+}
+
+brasa_status session_save(brasa_session *s, const char *path, int32_t what, const tensor_note *notes)
+{
+    saving v = {.s = s};
+    pool p = {.ctx = s->ctx};
+    brasa_status status = save(&v, &p, path, what, notes);
+    pool_free(&p);
+    return status;
 }
 
 brasa_status brasa_session_save(brasa_session *s, const char *path, int32_t what)
 {
-    saving v = {.s = s};
-    pool p = {.ctx = s->ctx};
-    brasa_status status = save(&v, &p, path, what);
-    pool_free(&p);
-    return status;
+    return session_save(s, path, what, NULL);
 }
 
 /* --- loading: does the file fit? ----------------------------------------------------------------------------- */
