@@ -3,27 +3,18 @@
  * A step is what a training loop does: the batch is copied in, the program runs, weights are updated. Made-up data,
  * one batch for all steps. The first steps touch new memory and wake the pool, so they are not counted.
  */
-#define _GNU_SOURCE
 #include "build_info.h"
 #include "network.h"
 #include "samples.h"
 
-#include "train/session.h"
+#include "train/task.h"
 
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
-#include <sys/resource.h>
 
 enum { WARM_UP = 2, LEAST_STEPS = 5, MOST_STEPS = 1000000, MOST_KERNELS = 256 };
 
 static const double default_seconds = 5;
-
-static double peak_rss_bytes(void)
-{
-    struct rusage usage;
-    return getrusage(RUSAGE_SELF, &usage) == 0 ? (double)usage.ru_maxrss * 1024 : 0; /* Linux counts in kB */
-}
 
 static bool enough(const options *o, int steps, double elapsed)
 {
@@ -61,22 +52,6 @@ static int measure(network *n, const options *o, samples *times)
     progress_end(&p);
     samples_sort(times);
     return DONE;
-}
-
-/* The names of the kernels that ran, each once. */
-static int list_kernels(const network *n, const char **names)
-{
-    const program *p = n->session->current;
-    int count = 0;
-    for (int i = 0; i < p->nsteps && count < MOST_KERNELS; i++) {
-        const char *name = p->steps[i].kernel->name;
-        bool known = false;
-        for (int k = 0; k < count && !known; k++)
-            known = strcmp(names[k], name) == 0;
-        if (!known)
-            names[count++] = name;
-    }
-    return count;
 }
 
 typedef struct result {
@@ -152,7 +127,7 @@ static int bench(network *n, const options *o, result *r)
         return fail_step(n);
     if (!isfinite(r->loss))
         return complain(FAILED, "%s: the loss is %g after %d steps", o->word[0], (double)r->loss, r->times.count);
-    r->kernels = list_kernels(n, r->kernel);
+    r->kernels = session_kernels(n->session, r->kernel, MOST_KERNELS);
     return brasa_session_memory(n->session, &r->memory) == BRASA_OK ? DONE : fail_step(n);
 }
 

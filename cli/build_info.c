@@ -1,7 +1,10 @@
 /* build_info.c - see build_info.h. */
+#define _GNU_SOURCE
 #include "build_info.h"
 
 #include "brasa.h"
+
+#include <sys/resource.h>
 
 #define TEXT_(x)        #x
 #define TEXT(x)         TEXT_(x)
@@ -42,4 +45,10 @@ void build_json(json *j)
     json_text(j, "compiler", build_compiler());
     json_text(j, "openmp", build_openmp());
     json_close(j, '}');
+}
+
+double peak_rss_bytes(void)
+{
+    struct rusage usage;
+    return getrusage(RUSAGE_SELF, &usage) == 0 ? (double)usage.ru_maxrss * 1024 : 0; /* Linux counts in kB */
 }

@@ -1,4 +1,4 @@
-/* build_info.h - what this program was made of, for doctor and for the account of a measurement. */
+/* build_info.h - what this program was made of and runs on, for doctor and for the account of a measurement. */
 #ifndef CLI_BUILD_INFO_H
 #define CLI_BUILD_INFO_H
 
@@ -10,5 +10,9 @@ const char *build_compiler(void);
 const char *build_openmp(void);
 /* The member "versions": brasa, compiler, openmp. */
 void build_json(json *j);
+/* The most memory that the process had so far; 0: unknown. */
+double peak_rss_bytes(void);
+/* doctor.c: the member "machine": versions, processor, cores, threads, memory. */
+void machine_json(json *j);
 
 #endif

@@ -1,0 +1,23 @@
+/* checkpoint.h - a training put away so that it goes on as if nothing had been: a safetensors file with the weights,
+ * the optimizer's memory and the step count as tensors, and the place in the training as notes. */
+#ifndef TRAIN_CHECKPOINT_H
+#define TRAIN_CHECKPOINT_H
+
+#include "train/train.h"
+
+/* What must be the same for the same bits. */
+typedef struct checkpoint_terms {
+    uint64_t settings; /* settings_digest */
+    int threads;
+    const char *kernels; /* names, with blanks between them */
+} checkpoint_terms;
+
+brasa_status checkpoint_save(brasa_session *s, const char *path, const train_place *p, const checkpoint_terms *terms);
+/* Other settings are an error. Other threads or kernels are told in `note`, which else is "". */
+typedef struct checkpoint_note {
+    char text[200];
+} checkpoint_note;
+brasa_status checkpoint_load(brasa_session *s, const char *path, train_place *p, const checkpoint_terms *terms,
+                             checkpoint_note *note);
+
+#endif

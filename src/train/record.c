@@ -1,0 +1,411 @@
+/* record.c - making the folder of a run: see record.h. */
+#define _GNU_SOURCE
+#include "train/record.h"
+
+#include "core/replace.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { MOST_RUNS = 100000 }; /* of one model on one day */
+
+static brasa_status refuse(training *t, const char *path)
+{
+    return fail(t->task.ctx, BRASA_BAD_FILE, "%s: %s", path, strerror(errno));
+}
+
+/* --- the folder ---------------------------------------------------------------------------------------------- */
+
+/* "mnist_cnn" of "nets/mnist_cnn.net", without letters that a shell would stumble over. */
+static void model_word(const char *model, char *out, size_t size)
+{
+    const char *slash = strrchr(model, '/');
+    snprintf(out, size, "%s", slash ? slash + 1 : model);
+    char *end = strrchr(out, '.');
+    if (end && strcmp(end, ".net") == 0)
+        *end = '\0';
+    for (char *c = out; *c; c++)
+        if (!strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.", *c))
+            *c = '-';
+}
+
+/* The first number that is free; mkdir alone decides, so that two runs that begin at once get one each. */
+static brasa_status make_numbered(training *t)
+{
+    char model[64], date[16];
+    struct tm tm;
+    const time_t now = time(NULL);
+    model_word(t->task.settings.model, model, sizeof model);
+    strftime(date, sizeof date, "%Y-%m-%d", localtime_r(&now, &tm));
+    if (mkdir("runs", 0777) != 0 && errno != EEXIST)
+        return refuse(t, "runs");
+    for (int n = 1; n < MOST_RUNS; n++) {
+        char *folder = pool_text(&t->task.pool, "runs/%s-%s-%d", date, model, n);
+        if (!folder)
+            return fail_memory(t->task.ctx, 0);
+        if (mkdir(folder, 0777) == 0) {
+            t->folder = folder;
+            return sync_folder(t->task.ctx, "runs");
+        }
+        if (errno != EEXIST)
+            return refuse(t, folder);
+    }
+    return fail(t->task.ctx, BRASA_BAD_FILE, "runs: no number is left for another run of %s", model);
+}
+
+/* Shells complete the names of folders with a slash. */
+brasa_status record_folder(training *t, const char *path)
+{
+    size_t length = strlen(path);
+    while (length > 1 && path[length - 1] == '/')
+        length--;
+    t->folder = pool_text(&t->task.pool, "%.*s", (int)length, path);
+    return t->folder ? BRASA_OK : fail_memory(t->task.ctx, length + 1);
+}
+
+brasa_status record_create(training *t)
+{
+    brasa_status status = BRASA_OK;
+    if (!t->options->out)
+        status = make_numbered(t);
+    else if (mkdir(t->options->out, 0777) != 0 && errno != EEXIST)
+        status = refuse(t, t->options->out);
+    if (status == BRASA_OK && t->options->out)
+        status = record_folder(t, t->options->out);
+    if (status == BRASA_OK)
+        status = record_lock(t);
+    if (status == BRASA_OK && run_has(t->folder, RUN_FILE)) /* under the lock: nobody else is making it now */
+        status = fail(t->task.ctx, BRASA_BAD_ARGUMENT,
+                      "%s: there is a run already; resume it, or take another folder", t->folder);
+    return status;
+}
+
+brasa_status record_lock(training *t)
+{
+    t->lock = open(t->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (t->lock < 0)
+        return refuse(t, t->folder);
+    if (flock(t->lock, LOCK_EX | LOCK_NB) == 0)
+        return BRASA_OK;
+    if (errno == EWOULDBLOCK)
+        return fail(t->task.ctx, BRASA_WRONG_STATE, "%s: another process is at work there", t->folder);
+    return refuse(t, t->folder);
+}
+
+void record_unlock(training *t)
+{
+    if (t->lock >= 0)
+        close(t->lock);
+    t->lock = -1;
+}
+
+/* What a process that was killed left half written. The lock is ours, so nobody is at it. */
+static void sweep(const char *folder)
+{
+    DIR *list = opendir(folder);
+    for (struct dirent *e; list && (e = readdir(list));) {
+        const size_t length = strlen(e->d_name);
+        if (length > 4 && strcmp(e->d_name + length - 4, ".tmp") == 0)
+            unlinkat(dirfd(list), e->d_name, 0);
+    }
+    if (list)
+        closedir(list);
+}
+
+brasa_status record_unit(training *t)
+{
+    unit *u = &t->unit;
+    sweep(t->folder);
+    u->folder = u->fold ? pool_text(&u->pool, "%s/fold-%02d", t->folder, u->fold) : t->folder;
+    if (!u->folder)
+        return fail_memory(t->task.ctx, 0);
+    u->checkpoint = run_path(&u->pool, u->folder, CHECKPOINT_FILE);
+    u->weights = run_path(&u->pool, u->folder, WEIGHTS_FILE);
+    u->epochs = run_path(&u->pool, u->folder, EPOCHS_FILE);
+    u->lists = run_path(&u->pool, u->folder, SPLIT_FILE);
+    u->result = run_path(&u->pool, u->folder, RESULT_FILE);
+    if (!u->checkpoint || !u->weights || !u->epochs || !u->lists || !u->result)
+        return BRASA_OUT_OF_MEMORY;
+    if (!u->fold)
+        return BRASA_OK;
+    if (mkdir(u->folder, 0777) != 0 && errno != EEXIST)
+        return refuse(t, u->folder);
+    sweep(u->folder);
+    return sync_folder(t->task.ctx, t->folder);
+}
+
+/* --- run.json ------------------------------------------------------------------------------------------------ */
+
+/* Copies the file, so that the run can be repeated when the original has changed. */
+static brasa_status copy_model(training *t, const char *from, const char *to)
+{
+    char piece[4096];
+    size_t got;
+    FILE *file = fopen(from, "re");
+    if (!file)
+        return refuse(t, from);
+    replacement r;
+    brasa_status status = replace_begin(&r, t->task.ctx, to);
+    while (status == BRASA_OK && (got = fread(piece, 1, sizeof piece, file)) > 0)
+        status = replace_write(&r, piece, got);
+    if (status == BRASA_OK && ferror(file))
+        status = refuse(t, from);
+    fclose(file);
+    return replace_end(&r, status);
+}
+
+static void data_json(json *j, const training *t)
+{
+    const dataset *d = t->task.set;
+    json_open(j, "data", '{');
+    json_text(j, "hash", t->data.hash);
+    json_int(j, "samples", d->count);
+    json_int(j, "unreadable", t->data.nbad);
+    json_int(j, "duplicates", t->data.duplicates);
+    json_open(j, "classes", '[');
+    for (int k = 0; k < d->classes; k++)
+        json_text(j, NULL, d->class_name[k]);
+    json_close(j, ']');
+    json_int(j, "train", t->unit.split.trains);
+    json_int(j, "test", t->unit.split.tests);
+    json_close(j, '}');
+}
+
+static void network_json(json *j, const training *t)
+{
+    const brasa_session *s = t->unit.session;
+    json_int(j, "parameters", brasa_graph_param_total(t->task.graph));
+    json_open(j, "input", '[');
+    for (int d = 0; d < 3 && t->task.shape[d]; d++)
+        json_int(j, NULL, t->task.shape[d]);
+    json_close(j, ']');
+    json_open(j, "optimizer", '{');
+    json_text(j, "name", s->optimizer->op->name);
+    fields_to_json(j, s->optimizer->op->fields, s->optimizer_attr);
+    json_close(j, '}');
+    json_open(j, "schedule", '{');
+    fields_to_json(j, schedule_fields, &s->schedule);
+    json_close(j, '}');
+    json_open(j, "transform", '{');
+    fields_to_json(j, transform_fields, &t->task.transform);
+    json_close(j, '}');
+}
+
+static void plan_json(json *j, const unit *u)
+{
+    json_open(j, "plan", '{');
+    json_int(j, "weights", (int64_t)u->memory.weights);
+    json_int(j, "buffers", (int64_t)u->memory.buffers);
+    json_int(j, "optimizer", (int64_t)u->memory.optimizer);
+    json_int(j, "transient", (int64_t)u->memory.transient);
+    json_int(j, "loader", u->loader_bytes);
+    json_int(j, "total", (int64_t)u->memory.total + u->loader_bytes);
+    json_close(j, '}');
+    json_open(j, "kernels", '[');
+    for (const char *at = u->kernels; *at; at += strspn(at, " ")) {
+        char name[128];
+        snprintf(name, sizeof name, "%.*s", (int)strcspn(at, " "), at);
+        json_text(j, NULL, name);
+        at += strcspn(at, " ");
+    }
+    json_close(j, ']');
+}
+
+static brasa_status write_run(training *t, replacement *r)
+{
+    char created[32];
+    struct tm tm;
+    const time_t now = time(NULL);
+    strftime(created, sizeof created, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &tm));
+    json j = replace_json(r);
+    json_open(&j, NULL, '{');
+    json_text(&j, "brasa", brasa_version());
+    json_text(&j, "created", t->created ? t->created : created);
+    json_open(&j, "settings", '{');
+    settings_json(&j, &t->task.settings);
+    json_close(&j, '}');
+    data_json(&j, t);
+    network_json(&j, t);
+    plan_json(&j, &t->unit);
+    if (t->options->facts)
+        t->options->facts(&j);
+    json_close(&j, '}');
+    return j.failed ? BRASA_BAD_FILE : BRASA_OK;
+}
+
+brasa_status record_run(training *t)
+{
+    const char *path = run_path(&t->task.pool, t->folder, RUN_FILE), *model = t->task.settings.model;
+    const size_t length = strlen(model);
+    if (!path)
+        return BRASA_OUT_OF_MEMORY;
+    if (length > 4 && strcmp(model + length - 4, ".net") == 0 && !t->options->resume) {
+        t->model = run_path(&t->task.pool, t->folder, MODEL_FILE);
+        brasa_status status = t->model ? copy_model(t, model, t->model) : BRASA_OUT_OF_MEMORY;
+        if (status != BRASA_OK)
+            return status;
+    }
+    replacement r;
+    brasa_status status = replace_begin(&r, t->task.ctx, path);
+    if (status == BRASA_OK)
+        status = write_run(t, &r);
+    return replace_end(&r, status);
+}
+
+/* --- epochs.jsonl -------------------------------------------------------------------------------------------- */
+
+typedef struct line {
+    char text[600];
+    size_t length;
+} line;
+
+static bool append(void *user, const char *text, size_t length)
+{
+    line *l = user;
+    if (length > sizeof l->text - l->length)
+        return false;
+    memcpy(l->text + l->length, text, length);
+    l->length += length;
+    return true;
+}
+
+static line figures_line(const train_figures *f)
+{
+    line l = {.length = 0};
+    json j = {.write = append, .user = &l};
+    json_open(&j, NULL, '{');
+    json_int(&j, "epoch", f->epoch);
+    json_real(&j, "loss", f->loss);
+    json_real(&j, "accuracy", f->accuracy);
+    json_real(&j, "test_loss", f->test_loss);
+    json_real(&j, "test_accuracy", f->test_accuracy);
+    json_real(&j, "test_top5", f->test_top5);
+    json_real(&j, "seconds", f->seconds);
+    json_real(&j, "images_per_s", f->images_per_second);
+    json_close(&j, '}');
+    return l;
+}
+
+brasa_status record_epoch(training *t, const train_figures *f)
+{
+    unit *u = &t->unit;
+    train_figures *grown = pool_grow(&u->pool, u->figures, (int)u->place.epoch, &u->capacity, sizeof *grown);
+    if (!grown)
+        return fail_memory(t->task.ctx, sizeof *grown);
+    u->figures = grown;
+    u->figures[u->place.epoch] = *f;
+    const line l = figures_line(f);
+    const int fd = open(u->epochs, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    if (fd < 0)
+        return refuse(t, u->epochs);
+    errno = ENOSPC; /* what half a line means */
+    const bool done = write(fd, l.text, l.length) == (ssize_t)l.length && fsync(fd) == 0;
+    const brasa_status status = done ? BRASA_OK : refuse(t, u->epochs);
+    close(fd);
+    return status;
+}
+
+/* Epochs that the checkpoint does not know of are trained again, and then told again. */
+brasa_status record_resume(training *t)
+{
+    unit *u = &t->unit;
+    int count;
+    brasa_status status = run_epochs_read(&u->pool, u->folder, &u->figures, &count);
+    if (status == BRASA_OK && count < u->place.epoch)
+        status = fail(t->task.ctx, BRASA_BAD_FILE, "%s: %d epochs, but the checkpoint was made after %lld", u->epochs,
+                      count, (long long)u->place.epoch);
+    if (status != BRASA_OK)
+        return status;
+    u->capacity = count;
+    replacement r;
+    status = replace_begin(&r, t->task.ctx, u->epochs);
+    for (int64_t i = 0; i < u->place.epoch && status == BRASA_OK; i++) {
+        const line l = figures_line(&u->figures[i]);
+        status = replace_write(&r, l.text, l.length);
+    }
+    return replace_end(&r, status);
+}
+
+/* --- result.json --------------------------------------------------------------------------------------------- */
+
+static void alarms_json(json *j, const training *t)
+{
+    json_open(j, "alarms", '[');
+    for (int i = 0; i < t->alarms; i++)
+        json_text(j, NULL, t->alarm[i]);
+    json_close(j, ']');
+}
+
+static brasa_status write_result(training *t, replacement *r, const char *why)
+{
+    const unit *u = &t->unit;
+    double seconds = 0;
+    for (int64_t i = 0; i < u->place.epoch; i++)
+        seconds += u->figures[i].seconds;
+    json j = replace_json(r);
+    json_open(&j, NULL, '{');
+    json_text(&j, "state", why ? "failed" : "finished");
+    if (why)
+        json_text(&j, "why", why);
+    json_int(&j, "epochs", u->place.epoch);
+    if (u->measured)
+        json_int(&j, "measured_epoch", u->measured);
+    json_real(&j, "seconds", seconds);
+    metrics_json(&j, &u->metrics, t->task.class_name);
+    alarms_json(&j, t);
+    json_close(&j, '}');
+    return j.failed ? BRASA_BAD_FILE : BRASA_OK;
+}
+
+brasa_status record_result(training *t, const char *why)
+{
+    replacement r;
+    brasa_status status = replace_begin(&r, t->task.ctx, t->unit.result);
+    if (status == BRASA_OK)
+        status = write_result(t, &r, why);
+    return replace_end(&r, status);
+}
+
+static brasa_status write_folds(training *t, replacement *r, const fold_result *folds, int count,
+                                const train_result *total)
+{
+    json j = replace_json(r);
+    json_open(&j, NULL, '{');
+    json_text(&j, "state", "finished");
+    json_real(&j, "accuracy", total->accuracy);
+    json_real(&j, "spread", total->spread);
+    json_real(&j, "loss", total->loss);
+    json_open(&j, "folds", '[');
+    for (int i = 0; i < count; i++) {
+        json_open(&j, NULL, '{');
+        json_int(&j, "fold", i + 1);
+        json_real(&j, "accuracy", folds[i].accuracy);
+        json_real(&j, "top5", folds[i].top5);
+        json_real(&j, "loss", folds[i].loss);
+        json_close(&j, '}');
+    }
+    json_close(&j, ']');
+    alarms_json(&j, t);
+    json_close(&j, '}');
+    return j.failed ? BRASA_BAD_FILE : BRASA_OK;
+}
+
+brasa_status record_folds(training *t, const fold_result *folds, int count, const train_result *total)
+{
+    const char *path = run_path(&t->task.pool, t->folder, RESULT_FILE);
+    if (!path)
+        return BRASA_OUT_OF_MEMORY;
+    replacement r;
+    brasa_status status = replace_begin(&r, t->task.ctx, path);
+    if (status == BRASA_OK)
+        status = write_folds(t, &r, folds, count, total);
+    return replace_end(&r, status);
+}

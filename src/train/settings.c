@@ -1,0 +1,203 @@
+/* settings.c - see settings.h. */
+#include "train/settings.h"
+
+#include "core/numeric.h"
+
+#include <math.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef enum setting_type { TEXT, INT, REAL, BOOL } setting_type;
+
+typedef struct setting {
+    const char *name;
+    setting_type type;
+    size_t offset;
+    bool free; /* may differ in a run that goes on: decides how long or where, not what is learned in a step */
+} setting;
+
+#define AT(member) offsetof(train_settings, member)
+
+static const setting list[] = {
+    {"model", TEXT, AT(model), false},
+    {"data", TEXT, AT(data), true}, /* its content counts, which has a hash of its own */
+    {"split", TEXT, AT(split), false},
+    {"folds", INT, AT(folds), false},
+    {"fold", INT, AT(fold), false},
+    {"no_stratify", BOOL, AT(no_stratify), false},
+    {"no_shuffle", BOOL, AT(no_shuffle), false},
+    {"transform", TEXT, AT(transform), false},
+    {"no_augment", BOOL, AT(no_augment), false},
+    {"skip_bad", BOOL, AT(skip_bad), false},
+    {"dialect", TEXT, AT(dialect), false},
+    {"weights", TEXT, AT(weights), true},
+    {"epochs", INT, AT(epochs), true},
+    {"batch", INT, AT(batch), false},
+    {"optimizer", TEXT, AT(optimizer), false},
+    {"schedule", TEXT, AT(schedule), false},
+    {"clip_norm", REAL, AT(clip_norm), false},
+    {"patience", INT, AT(patience), true},
+    {"keep", TEXT, AT(keep), true},
+    {"save_every", REAL, AT(save_every), true},
+    {"seed", INT, AT(seed), false},
+    {"threads", INT, AT(threads), true},
+};
+enum { SETTINGS = sizeof list / sizeof list[0] };
+
+static brasa_status check_range(brasa_context *ctx, const char *name, int64_t value, int64_t low, int64_t high)
+{
+    if (value >= low && value <= high)
+        return BRASA_OK;
+    return fail(ctx, BRASA_BAD_ARGUMENT, "%s: expected a number from %lld to %lld, got %lld", name, (long long)low,
+                (long long)high, (long long)value);
+}
+
+static brasa_status check_keep(brasa_context *ctx, const char *keep)
+{
+    if (!keep || strcmp(keep, "best") == 0 || strcmp(keep, "last") == 0)
+        return BRASA_OK;
+    const size_t digits = strspn(keep, "0123456789");
+    if (digits > 0 && digits <= 4 && !keep[digits] && atoi(keep) > 0)
+        return BRASA_OK;
+    return fail(ctx, BRASA_BAD_ARGUMENT, "keep: expected best, last or a number from 1 to 9999, got '%.40s'", keep);
+}
+
+/* What is recorded is what is used: a number that loses digits in run.json loses them before the training, too. */
+static double as_recorded(double x)
+{
+    char text[40];
+    const numeric_state locale = numeric_enter();
+    snprintf(text, sizeof text, "%.9g", x);
+    x = strtod(text, NULL);
+    numeric_leave(locale);
+    return x;
+}
+
+brasa_status settings_complete(brasa_context *ctx, train_settings *s)
+{
+    s->dialect = s->dialect ? s->dialect : "torch";
+    s->optimizer = s->optimizer ? s->optimizer : TRAIN_OPTIMIZER;
+    s->schedule = s->schedule ? s->schedule : "constant";
+    s->epochs = s->epochs ? s->epochs : 10;
+    s->batch = s->batch ? s->batch : 32;
+    s->save_every = s->save_every != 0 ? as_recorded(s->save_every) : TRAIN_SAVE_EVERY;
+    s->clip_norm = as_recorded(s->clip_norm);
+    s->threads = brasa_context_threads(ctx);
+    if (!s->model || !s->data)
+        return fail(ctx, BRASA_BAD_ARGUMENT, "a training needs a model and data");
+    brasa_status status = check_range(ctx, "epochs", s->epochs, 1, 1000000);
+    if (status == BRASA_OK)
+        status = check_range(ctx, "batch", s->batch, 1, 65536);
+    if (status == BRASA_OK)
+        status = check_range(ctx, "seed", s->seed, 0, (int64_t)JSON_MOST);
+    if (status == BRASA_OK && s->folds)
+        status = check_range(ctx, "folds", s->folds, 2, 1000);
+    if (status == BRASA_OK)
+        status = check_range(ctx, "fold", s->fold, 0, s->folds);
+    if (status == BRASA_OK)
+        status = check_keep(ctx, s->keep);
+    if (status == BRASA_OK && s->folds && s->split)
+        status = fail(ctx, BRASA_BAD_ARGUMENT, "a split and folds: give one of them");
+    return status;
+}
+
+static const void *member(const train_settings *s, const setting *t)
+{
+    return (const char *)s + t->offset;
+}
+
+static void write_one(json *j, const train_settings *s, const setting *t)
+{
+    if (t->type == TEXT)
+        json_text(j, t->name, *(const char *const *)member(s, t));
+    else if (t->type == INT)
+        json_int(j, t->name, *(const int64_t *)member(s, t));
+    else if (t->type == REAL)
+        json_real(j, t->name, *(const double *)member(s, t));
+    else
+        json_bool(j, t->name, *(const bool *)member(s, t));
+}
+
+bool settings_at(const train_settings *s, int index, const char **name, char *text, size_t size)
+{
+    if (index < 0 || index >= SETTINGS)
+        return false;
+    const setting *t = &list[index];
+    const char *value = t->type == TEXT ? *(const char *const *)member(s, t) : NULL;
+    *name = t->name;
+    const numeric_state locale = numeric_enter();
+    if (t->type == TEXT)
+        snprintf(text, size, "%s", value ? value : "none");
+    else if (t->type == INT)
+        snprintf(text, size, "%lld", (long long)*(const int64_t *)member(s, t));
+    else if (t->type == REAL)
+        snprintf(text, size, "%g", *(const double *)member(s, t));
+    else
+        snprintf(text, size, "%s", *(const bool *)member(s, t) ? "yes" : "no");
+    numeric_leave(locale);
+    return true;
+}
+
+void settings_json(json *j, const train_settings *s)
+{
+    for (int i = 0; i < SETTINGS; i++)
+        write_one(j, s, &list[i]);
+}
+
+static brasa_status read_text(json_scan *s, pool *p, const char **out)
+{
+    char *text;
+    if (json_peek(s) == 'n') /* null: not given */
+        return json_skip(s);
+    brasa_status status = json_read_text(s, &text);
+    if (status == BRASA_OK && !(*out = pool_text(p, "%s", text)))
+        status = fail_memory(p->ctx, strlen(text) + 1);
+    return status;
+}
+
+static brasa_status read_int(json_scan *s, int64_t *out)
+{
+    uint64_t number;
+    brasa_status status = json_read_number(s, &number);
+    if (status == BRASA_OK)
+        *out = (int64_t)number;
+    return status;
+}
+
+brasa_status settings_read(json_scan *s, char *key, void *reader)
+{
+    const settings_reader *r = reader;
+    for (int i = 0; i < SETTINGS; i++) {
+        if (strcmp(list[i].name, key) != 0)
+            continue;
+        void *to = (char *)r->out + list[i].offset;
+        return list[i].type == TEXT   ? read_text(s, r->pool, to)
+               : list[i].type == INT  ? read_int(s, to)
+               : list[i].type == REAL ? json_read_real(s, to)
+                                      : json_read_bool(s, to);
+    }
+    return json_skip(s);
+}
+
+/* FNV-1a, 64 bits. */
+static bool digest(void *user, const char *text, size_t length)
+{
+    uint64_t *hash = user;
+    for (size_t i = 0; i < length; i++)
+        *hash = (*hash ^ (unsigned char)text[i]) * UINT64_C(0x100000001B3);
+    return true;
+}
+
+uint64_t settings_digest(const train_settings *s)
+{
+    uint64_t hash = UINT64_C(0xCBF29CE484222325);
+    json j = {.write = digest, .user = &hash};
+    json_open(&j, NULL, '{');
+    for (int i = 0; i < SETTINGS; i++)
+        if (!list[i].free)
+            write_one(&j, s, &list[i]);
+    json_close(&j, '}');
+    return hash;
+}

@@ -1,0 +1,179 @@
+/* task.c - see task.h. */
+#include "train/task.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* --- data ---------------------------------------------------------------------------------------------------- */
+
+static brasa_status check_classes(const task *t)
+{
+    const dataset *d = t->set;
+    bool same = d->classes == t->classes;
+    for (int k = 0; same && k < d->classes; k++)
+        same = strcmp(d->class_name[k], t->class_name[k]) == 0;
+    if (same)
+        return BRASA_OK;
+    return fail(t->ctx, BRASA_BAD_ARGUMENT, "%s has other classes (%d, from '%s' on) than the run (%d, from '%s' on)",
+                d->spec, d->classes, d->class_name[0], t->classes, t->class_name[0]);
+}
+
+brasa_status task_open_data(task *t, const char *spec)
+{
+    brasa_status status = dataset_open(t->ctx, spec, &t->set);
+    if (status != BRASA_OK)
+        return status;
+    if (t->class_name)
+        return check_classes(t);
+    t->classes = t->set->classes;
+    t->class_name = t->set->class_name;
+    return BRASA_OK;
+}
+
+/* --- the network --------------------------------------------------------------------------------------------- */
+
+/* A classifier has one input of numbers, one of labels, and logits. */
+static brasa_status find_inputs(task *t)
+{
+    const graph *g = t->graph;
+    const value *input = NULL, *label = NULL;
+    int inputs = 0;
+    for (int v = 0; v < g->nvalues; v++) {
+        const value *x = &g->values[v];
+        inputs += x->kind == VALUE_INPUT;
+        if (x->kind == VALUE_INPUT && x->classes)
+            label = x;
+        else if (x->kind == VALUE_INPUT)
+            input = x;
+    }
+    const int logits = graph_find(g, "logits");
+    if (inputs != 2 || !input || !label || logits < 0 || graph_find(g, "accuracy") < 0 || g->loss < 0)
+        return fail(t->ctx, BRASA_BAD_ARGUMENT, "%s is no classifier: it must have one input and end with `classify`",
+                    t->settings.model);
+    if (label->classes != t->classes || shape_count(&g->values[logits].shape) != t->classes)
+        return fail(t->ctx, BRASA_BAD_SHAPE, "%s has %d classes, the data have %d", t->settings.model, label->classes,
+                    t->classes);
+    t->input = input->name;
+    t->label = label->name;
+    for (int d = 0; d < 3; d++)
+        t->shape[d] = d + 1 < input->shape.rank ? (int)input->shape.dim[d + 1] : 0;
+    return BRASA_OK;
+}
+
+/* "3x224x224", or "16" for numbers. */
+static shape_text print_sizes(const int sizes[3])
+{
+    const shape s = {.rank = sizes[1] ? 3 : 1, .dim = {sizes[0], sizes[1], sizes[2]}};
+    return shape_print(&s);
+}
+
+/* Pictures that are as the network wants them stay; all others are treated as the first study did: the shorter side
+ * to 8/7 of what is cut out of the middle (256 for 224), half of them mirrored, ImageNet's mean and deviation. */
+static brasa_status choose_transform(task *t)
+{
+    const dataset *d = t->set;
+    const bool fits = d->numbers || (!d->varied && d->height == t->shape[1] && d->width == t->shape[2]);
+    const int least = t->shape[1] > t->shape[2] ? t->shape[1] : t->shape[2];
+    char channels[32] = "", sizes[160] = "";
+    if (!d->numbers && d->channels != t->shape[0])
+        snprintf(channels, sizeof channels, "channels=%d ", t->shape[0]);
+    if (!fits)
+        snprintf(sizes, sizeof sizes, "resize=%d crop=%dx%d flip=horizontal%s", (least * 8 + 6) / 7, t->shape[1],
+                 t->shape[2], t->shape[0] == 3 ? " mean=0.485,0.456,0.406 std=0.229,0.224,0.225" : "");
+    t->settings.transform = pool_text(&t->pool, "%s%s", channels, sizes);
+    return t->settings.transform ? BRASA_OK : fail_memory(t->ctx, sizeof sizes);
+}
+
+static brasa_status settle_transform(task *t)
+{
+    brasa_status status = BRASA_OK;
+    if (!t->settings.transform)
+        status = choose_transform(t);
+    if (status != BRASA_OK)
+        return status;
+    fields_set_defaults(transform_fields, &t->transform);
+    status = fields_parse(t->ctx, "transform", transform_fields, &t->transform, t->settings.transform);
+    if (t->settings.no_augment) {
+        t->transform.flip = FLIP_NONE;
+        t->transform.random_crop = false;
+    }
+    if (status != BRASA_OK || !t->set)
+        return status;
+    int given[3];
+    if ((status = transform_shape(t->ctx, &t->transform, t->set, given)) != BRASA_OK)
+        return status;
+    if (memcmp(given, t->shape, sizeof given) != 0)
+        return fail(t->ctx, BRASA_BAD_SHAPE, "%s takes %s, but %s gives %s (transform '%s')", t->settings.model,
+                    print_sizes(t->shape).text, t->set->spec, print_sizes(given).text, t->settings.transform);
+    return BRASA_OK;
+}
+
+brasa_status task_build(task *t, const char *model)
+{
+    if (!(t->graph = brasa_graph_new(t->ctx)))
+        return fail_memory(t->ctx, sizeof *t->graph);
+    brasa_status status = brasa_graph_set_dialect(t->graph, t->settings.dialect);
+    if (status == BRASA_OK)
+        status = brasa_model_build(t->graph, model, t->classes);
+    if (status == BRASA_OK)
+        status = find_inputs(t);
+    return status == BRASA_OK ? settle_transform(t) : status;
+}
+
+void task_close(task *t)
+{
+    brasa_graph_free(t->graph);
+    dataset_close(t->set);
+    pool_free(&t->pool);
+}
+
+/* --- running it ---------------------------------------------------------------------------------------------- */
+
+feeder_options task_feeding(const task *t)
+{
+    return (feeder_options){.set = t->set, .transform = &t->transform, .budget = KEPT_BYTES};
+}
+
+static brasa_status measure_batch(const task *t, brasa_session *s, const batch *b, float *logits)
+{
+    brasa_status status = brasa_use(s, false, b->size);
+    if (status == BRASA_OK)
+        status = brasa_feed(s, t->input, b->input, b->input_bytes);
+    if (status == BRASA_OK && !s->options.inference)
+        status = brasa_feed(s, t->label, b->labels, (size_t)b->size * sizeof *b->labels);
+    if (status == BRASA_OK)
+        status = brasa_evaluate(s);
+    if (status == BRASA_OK)
+        status = brasa_fetch(s, "logits", logits, (size_t)b->size * (size_t)t->classes * sizeof *logits);
+    return status;
+}
+
+brasa_status task_measure(const task *t, brasa_session *s, loader *l, float *logits, metrics *m,
+                          bool (*stop)(void *user), void *user)
+{
+    metrics_reset(m);
+    brasa_status status = loader_seek(l, 0, 0);
+    for (int64_t left = loader_steps(l); left > 0 && status == BRASA_OK; left--) {
+        const batch *b;
+        if (stop && stop(user))
+            return fail(t->ctx, BRASA_WRONG_STATE, "stopped while measuring");
+        if ((status = loader_next(l, &b)) == BRASA_OK && (status = measure_batch(t, s, b, logits)) == BRASA_OK)
+            metrics_add(m, logits, b->labels, b->size);
+    }
+    return status;
+}
+
+int session_kernels(const brasa_session *s, const char **names, int most)
+{
+    const program *p = s->current;
+    int count = 0;
+    for (int i = 0; i < p->nsteps && count < most; i++) {
+        const char *name = p->steps[i].kernel->name;
+        bool known = false;
+        for (int k = 0; k < count && !known; k++)
+            known = strcmp(names[k], name) == 0;
+        if (!known)
+            names[count++] = name;
+    }
+    return count;
+}

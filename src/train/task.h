@@ -1,0 +1,48 @@
+/* task.h - what the settings of a run stand for: a data set, a network, and what lies between them.
+ *
+ * Training, evaluation and prediction all begin here, so that a picture meets the network in the same way in each. */
+#ifndef TRAIN_TASK_H
+#define TRAIN_TASK_H
+
+#include "data/loader.h"
+#include "train/metrics.h"
+#include "train/session.h"
+#include "train/settings.h"
+
+enum { KEPT_BYTES = 1 << 30 }; /* for decoded pictures, at most */
+
+typedef struct task {
+    brasa_context *ctx;
+    pool pool;
+    train_settings settings; /* complete: what was left open is filled in */
+    dataset *set;            /* NULL: none was opened */
+    int classes;
+    const char *const *class_name;
+    brasa_graph *graph;
+    const char *input, *label; /* names of the network's two inputs */
+    int shape[3];              /* channels, height, width of the first, as transform_shape gives them */
+    transform transform;
+} task;
+
+/* A task is zero but for ctx, pool.ctx and settings. What these make is released by task_close, whatever they
+ * returned. */
+
+/* Opens the set: settings.data, or another one whose classes must be the same. */
+brasa_status task_open_data(task *t, const char *spec);
+/* Builds the network: settings.model, or the file in which a run keeps it, for t->classes classes. Then settles the
+ * transform, and checks that the set, where there is one, gives what the network takes. */
+brasa_status task_build(task *t, const char *model);
+void task_close(task *t);
+
+/* How the set is fed to the network. */
+feeder_options task_feeding(const task *t);
+
+/* Runs the network over what a loader gives, from its beginning to its end, and counts. `logits` has room for a
+ * batch. `stop`, which may be NULL, is asked before each batch; where it says so, BRASA_WRONG_STATE comes back. */
+brasa_status task_measure(const task *t, brasa_session *s, loader *l, float *logits, metrics *m,
+                          bool (*stop)(void *user), void *user);
+
+/* The kernels of the current program, each once; at most `most`. */
+int session_kernels(const brasa_session *s, const char **names, int most);
+
+#endif

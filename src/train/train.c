@@ -1,0 +1,387 @@
+/* train.c - the epoch loop, and what stands around it: see train.h.
+ *
+ * A unit is one training: split, session, loaders, checkpoint. A run has one of them, or one for each fold, one after
+ * the other, and gives all memory of one back before the next. The order of writing decides what a crash can do:
+ * first the epoch's line, then the weights where they are the best so far, then the checkpoint. Whoever resumes
+ * from it does again what came after it, with the same bits. */
+#define _POSIX_C_SOURCE 200809L
+#include "train/train.h"
+
+#include "train/record.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+enum { REPORT_EVERY = 10 }; /* seconds between two reports, at least */
+
+double train_clock(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+/* --- telling ------------------------------------------------------------------------------------------------- */
+
+void train_tell(training *t, train_event_kind kind, const train_figures *f, const char *text)
+{
+    const train_event e = {.kind = kind, .training = t, .figures = f, .text = text};
+    if (t->options->watch)
+        t->options->watch(t->options->user, &e);
+}
+
+/* An alarm is also kept for the record; where there is no memory for it, it is told at least. */
+void train_say(training *t, train_event_kind kind, const char *format, ...)
+{
+    char text[ERROR_TEXT_SIZE];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    if (kind == TRAIN_ALARM && t->alarms < MOST_ALARMS) {
+        char *copy = pool_text(&t->task.pool, "%s", text);
+        if (copy)
+            t->alarm[t->alarms++] = copy;
+    }
+    train_tell(t, kind, NULL, text);
+}
+
+static bool stopping(void *user)
+{
+    const training *t = user;
+    return t->options->stop && *t->options->stop;
+}
+
+/* --- the epoch loop ------------------------------------------------------------------------------------------ */
+
+brasa_status train_step(training *t, float *loss, float *accuracy, int32_t *samples)
+{
+    unit *u = &t->unit;
+    const batch *b;
+    brasa_status status = loader_next(u->train, &b);
+    if (status == BRASA_OK)
+        status = brasa_use(u->session, true, b->size);
+    if (status == BRASA_OK)
+        status = brasa_feed(u->session, t->task.input, b->input, b->input_bytes);
+    if (status == BRASA_OK)
+        status = brasa_feed(u->session, t->task.label, b->labels, (size_t)b->size * sizeof *b->labels);
+    if (status == BRASA_OK)
+        status = brasa_train(u->session);
+    if (status == BRASA_OK)
+        status = brasa_fetch(u->session, "loss", loss, sizeof *loss);
+    if (status == BRASA_OK)
+        status = brasa_fetch(u->session, "accuracy", accuracy, sizeof *accuracy);
+    if (status == BRASA_OK)
+        *samples = b->size;
+    return status;
+}
+
+static train_figures figures_of(const train_place *p)
+{
+    return (train_figures){.epoch = p->epoch + 1,
+                           .loss = p->loss / (double)p->seen,
+                           .accuracy = (double)p->right / (double)p->seen,
+                           .test_loss = NAN,
+                           .test_accuracy = NAN,
+                           .test_top5 = NAN,
+                           .seconds = p->seconds,
+                           .images_per_second = (double)p->seen / p->seconds};
+}
+
+/* The steps of an epoch that are left. *stopped: the user wished so, and a checkpoint was made. */
+static brasa_status train_epoch(training *t, bool *stopped)
+{
+    unit *u = &t->unit;
+    train_place *p = &u->place;
+    brasa_status status = loader_seek(u->train, p->epoch, p->done);
+    double before = train_clock();
+    while (status == BRASA_OK && p->done < u->steps) {
+        float loss, accuracy;
+        int32_t samples;
+        if ((status = train_step(t, &loss, &accuracy, &samples)) != BRASA_OK)
+            return status;
+        if (!isfinite(loss))
+            return alarms_not_finite(t, (double)loss);
+        const double now = train_clock();
+        p->done++;
+        p->loss += (double)loss * samples;
+        p->right += lround((double)accuracy * samples);
+        p->seen += samples;
+        p->seconds += now - before;
+        before = now;
+        const train_figures f = figures_of(p);
+        train_tell(t, TRAIN_STEP, &f, NULL);
+        *stopped = stopping(t);
+        const bool save = *stopped || now - u->saved > t->task.settings.save_every;
+        if ((save || p->done == u->steps) && !session_finite(u->session)) { /* what is kept is good */
+            p->done--;
+            return alarms_not_finite(t, (double)loss);
+        }
+        if (save) {
+            status = unit_save(t);
+            before = train_clock();
+        }
+        if (*stopped)
+            break;
+    }
+    return status;
+}
+
+/* Measures the epoch that was just trained, and puts all of it on record. */
+static brasa_status end_epoch(training *t, bool *stopped)
+{
+    unit *u = &t->unit;
+    train_figures f = figures_of(&u->place);
+    brasa_status status = BRASA_OK;
+    if (u->test) {
+        status = task_measure(&t->task, u->session, u->test, u->logits, &u->metrics, stopping, t);
+        *stopped = status != BRASA_OK && stopping(t);
+        if (*stopped)
+            return unit_save(t);
+        u->measured = f.epoch;
+        f.test_loss = metrics_loss(&u->metrics);
+        f.test_accuracy = metrics_top1(&u->metrics);
+        f.test_top5 = metrics_top5(&u->metrics);
+    }
+    if (status == BRASA_OK)
+        status = record_epoch(t, &f);
+    if (status == BRASA_OK && u->test && (!u->place.best_epoch || f.test_accuracy > u->place.best)) {
+        u->place.best = f.test_accuracy;
+        u->place.best_epoch = f.epoch;
+        if (strcmp(t->task.settings.keep, "best") == 0)
+            status = unit_save_weights(t);
+    }
+    if (status != BRASA_OK)
+        return status;
+    u->place = (train_place){.epoch = f.epoch, .best = u->place.best, .best_epoch = u->place.best_epoch};
+    status = unit_save(t);
+    if (status != BRASA_OK)
+        return status;
+    train_tell(t, TRAIN_EPOCH, &f, NULL);
+    alarms_after(t, &f);
+    if (u->reported != 0 && train_clock() - u->reported < REPORT_EVERY)
+        return BRASA_OK;
+    u->reported = train_clock();
+    return record_page(t);
+}
+
+/* Whether the last epochs brought nothing. */
+static bool out_of_patience(const training *t)
+{
+    const int64_t patience = t->task.settings.patience;
+    const train_place *p = &t->unit.place;
+    return patience > 0 && p->best_epoch && p->done == 0 && p->epoch - p->best_epoch >= patience;
+}
+
+static brasa_status train_epochs(training *t, bool *stopped)
+{
+    unit *u = &t->unit;
+    brasa_status status = BRASA_OK;
+    while (status == BRASA_OK && !*stopped && u->place.epoch < t->task.settings.epochs && !out_of_patience(t)) {
+        status = train_epoch(t, stopped);
+        if (status == BRASA_OK && !*stopped)
+            status = end_epoch(t, stopped);
+    }
+    if (status == BRASA_OK && !*stopped && u->place.epoch < t->task.settings.epochs)
+        train_say(t, TRAIN_NOTE, "no epoch since epoch %lld was better: stopped early",
+                  (long long)u->place.best_epoch);
+    return status;
+}
+
+static brasa_status unit_train(training *t, bool *stopped)
+{
+    brasa_status status = unit_start(t);
+    if (status == BRASA_OK)
+        train_tell(t, TRAIN_BEGIN, NULL, NULL);
+    if (status == BRASA_OK)
+        status = train_epochs(t, stopped);
+    return status == BRASA_OK && !*stopped ? unit_finish(t) : status;
+}
+
+/* --- the run ------------------------------------------------------------------------------------------------- */
+
+static bool look_on(void *user, int32_t done)
+{
+    training *t = user;
+    t->read = done;
+    train_tell(t, TRAIN_READ, NULL, NULL);
+    return !stopping(t);
+}
+
+/* Every sample is read once before the first step: its bytes make the hash, and what cannot be read shows here and
+ * not after hours. */
+static brasa_status examine(training *t)
+{
+    const bool decode = t->task.settings.skip_bad;
+    brasa_status status = dataset_examine(t->task.set, decode, look_on, t, &t->data);
+    if (status != BRASA_OK && stopping(t))
+        return fail(t->task.ctx, BRASA_WRONG_STATE, "stopped before the first step");
+    for (int32_t i = 0; status == BRASA_OK && i < t->data.nbad; i++)
+        train_say(t, TRAIN_NOTE, "left out: %s", t->data.bad[i].why);
+    if (status == BRASA_OK && t->task.set->note)
+        train_say(t, TRAIN_NOTE, "%s", t->task.set->note);
+    return status;
+}
+
+/* Settings whose defaults depend on the data. */
+static brasa_status settle(training *t)
+{
+    train_settings *s = &t->task.settings;
+    if (!s->folds && !s->split)
+        s->split = t->task.set->parts == 2 ? "parts" : "all";
+    const bool tests = s->folds || strcmp(s->split, "all") != 0;
+    if (!s->keep)
+        s->keep = tests ? "best" : "last";
+    if (!tests && (strcmp(s->keep, "best") == 0 || s->patience))
+        return fail(t->task.ctx, BRASA_BAD_ARGUMENT,
+                    "%s: there are no samples to tell which epoch was the best by: give a split or folds",
+                    s->patience ? "patience" : "keep");
+    return BRASA_OK;
+}
+
+static brasa_status begin(training *t)
+{
+    brasa_status status = settings_complete(t->task.ctx, &t->task.settings);
+    if (status == BRASA_OK)
+        status = task_open_data(&t->task, t->task.settings.data);
+    if (status == BRASA_OK)
+        status = settle(t);
+    t->model = t->task.settings.model;
+    if (status == BRASA_OK)
+        status = task_build(&t->task, t->model);
+    return status == BRASA_OK ? examine(t) : status;
+}
+
+static brasa_status go_on(training *t, run_info *r)
+{
+    brasa_status status = record_folder(t, t->options->resume);
+    if (status == BRASA_OK)
+        status = run_read(t->task.ctx, t->folder, r);
+    if (status == BRASA_OK)
+        status = record_lock(t);
+    if (status != BRASA_OK)
+        return status;
+    t->task.settings = r->settings;
+    t->task.classes = r->classes;
+    t->task.class_name = r->class_name;
+    t->model = r->model;
+    t->created = r->created;
+    t->recorded = !t->options->settings.epochs || t->options->settings.epochs == r->settings.epochs;
+    if (t->options->settings.epochs)
+        t->task.settings.epochs = t->options->settings.epochs;
+    if (!r->settings.keep || (!r->settings.split && !r->settings.folds))
+        return fail(t->task.ctx, BRASA_BAD_FILE, "%s/" RUN_FILE ": settings are missing", t->folder);
+    status = settings_complete(t->task.ctx, &t->task.settings);
+    if (status == BRASA_OK)
+        status = task_open_data(&t->task, t->task.settings.data);
+    if (status == BRASA_OK)
+        status = task_build(&t->task, t->model);
+    if (status == BRASA_OK)
+        status = examine(t);
+    if (status == BRASA_OK && strcmp(r->hash, t->data.hash) != 0)
+        status = fail(t->task.ctx, BRASA_BAD_FILE, "%s: the data are not those that the run began with",
+                      t->task.settings.data);
+    return status;
+}
+
+/* A unit that is over already counts as it is, unless it has epochs to go. */
+static brasa_status read_finished(training *t, int fold, bool *over, run_outcome *out)
+{
+    pool p = {.ctx = t->task.ctx};
+    train_figures *figures;
+    int epochs;
+    const char *folder = fold ? pool_text(&p, "%s/fold-%02d", t->folder, fold) : t->folder;
+    brasa_status status = folder ? run_outcome_read(t->task.ctx, folder, out) : fail_memory(t->task.ctx, 0);
+    if (status == BRASA_OK)
+        status = run_epochs_read(&p, folder, &figures, &epochs);
+    *over = status == BRASA_OK && out->there && !out->failed && epochs >= t->task.settings.epochs;
+    pool_free(&p);
+    return status;
+}
+
+static brasa_status run_unit(training *t, int fold, bool *stopped, fold_result *out)
+{
+    bool over = false;
+    run_outcome before;
+    brasa_status status = t->folder ? read_finished(t, fold, &over, &before) : BRASA_OK;
+    if (status != BRASA_OK || over) {
+        *out = (fold_result){before.accuracy, before.top5, before.loss};
+        return status;
+    }
+    status = unit_open(t, fold);
+    if (status == BRASA_OK)
+        status = alarms_before(t);
+    if (status == BRASA_OK && !t->folder) {
+        status = record_create(t);
+        if (status == BRASA_OK)
+            status = record_unit(t);
+    }
+    if (status == BRASA_OK && !t->recorded)
+        status = record_run(t);
+    t->recorded = true;
+    if (status == BRASA_OK)
+        status = unit_train(t, stopped);
+    const metrics *m = &t->unit.metrics;
+    *out = (fold_result){metrics_top1(m), metrics_top5(m), metrics_loss(m)};
+    unit_close(&t->unit);
+    return status;
+}
+
+/* The mean and the deviation (of a sample: n - 1) of the folds. */
+static void sum_up(const fold_result *folds, int count, train_result *out)
+{
+    double sum = 0, loss = 0, square = 0;
+    for (int i = 0; i < count; i++) {
+        sum += folds[i].accuracy;
+        loss += folds[i].loss;
+    }
+    out->accuracy = sum / count;
+    out->loss = loss / count;
+    for (int i = 0; i < count; i++)
+        square += (folds[i].accuracy - out->accuracy) * (folds[i].accuracy - out->accuracy);
+    out->spread = count > 1 ? sqrt(square / (count - 1)) : 0;
+    out->units = count;
+}
+
+static brasa_status run_units(training *t, train_result *out)
+{
+    const train_settings *s = &t->task.settings;
+    const int first = s->folds && !s->fold ? 1 : (int)s->fold, count = s->folds && !s->fold ? (int)s->folds : 1;
+    fold_result *folds = pool_get(&t->task.pool, (size_t)count, sizeof *folds);
+    if (!folds)
+        return fail_memory(t->task.ctx, (size_t)count * sizeof *folds);
+    brasa_status status = BRASA_OK;
+    for (int i = 0; i < count && status == BRASA_OK && !out->stopped; i++) {
+        status = run_unit(t, first + i, &out->stopped, &folds[i]);
+        if (status == BRASA_OK && !out->stopped && s->folds)
+            train_say(t, TRAIN_FOLD, "fold %d of %lld: accuracy %.2f %%", first + i, (long long)s->folds,
+                      100 * folds[i].accuracy);
+    }
+    if (status != BRASA_OK || out->stopped)
+        return status;
+    sum_up(folds, count, out);
+    if (s->folds)
+        status = record_folds(t, folds, count, out);
+    return status == BRASA_OK && s->folds ? record_folds_page(t, folds, count) : status;
+}
+
+brasa_status train_run(brasa_context *ctx, const train_options *o, train_result *out)
+{
+    training t = {.options = o, .lock = -1, .task = {.ctx = ctx, .pool = {.ctx = ctx}, .settings = o->settings}};
+    run_info before = {.pool = {.ctx = ctx}};
+    *out = (train_result){0};
+    brasa_status status = o->resume ? go_on(&t, &before) : begin(&t);
+    if (status == BRASA_OK)
+        status = run_units(&t, out);
+    if (t.folder)
+        snprintf(out->folder, sizeof out->folder, "%s", t.folder);
+    unit_close(&t.unit);
+    record_unlock(&t);
+    dataset_report_free(&t.data);
+    task_close(&t.task);
+    run_free(&before);
+    return status;
+}

@@ -1,0 +1,147 @@
+/* train.h - a training from beginning to end: epochs, tests, checkpoints, folds, and the account of all of it.
+ *
+ *     train_options o = {.settings = {.model = "mnist_cnn", .data = "idx:data/mnist"}, .watch = print, .stop =
+ * &flag}; train_result r; brasa_status status = train_run(ctx, &o, &r);
+ *
+ * What happens is told to `watch` while it happens; everything that lasts is in the run's folder (record.h). The same
+ * settings on the same machine with the same number of threads give the same bits, whether the training was
+ * interrupted in between or not. */
+#ifndef TRAIN_TRAIN_H
+#define TRAIN_TRAIN_H
+
+#include "data/split.h"
+#include "train/task.h"
+
+#include <signal.h>
+
+/* What an epoch came to. */
+typedef struct train_figures {
+    int64_t epoch;                              /* from 1 */
+    double loss, accuracy;                      /* of the training samples, each as it was when its turn came */
+    double test_loss, test_accuracy, test_top5; /* NAN: there are no samples to test on */
+    double seconds;                             /* of the epoch's steps */
+    double images_per_second;                   /* in them */
+} train_figures;
+
+/* Where a training stands: what a checkpoint holds beside the network's state. */
+typedef struct train_place {
+    int64_t epoch, done; /* epochs done, and steps done of the next one */
+    double loss;         /* sums over these steps, of samples */
+    int64_t right, seen;
+    double seconds;
+    int64_t best_epoch; /* from 1; 0: none yet */
+    double best;        /* its accuracy on the test samples */
+} train_place;
+
+enum { MOST_ALARMS = 32 };
+
+/* One training: the run's only one, or a fold's. */
+typedef struct unit {
+    int fold;           /* from 1; 0: there are no folds */
+    const char *folder; /* where its files are; these are their paths */
+    const char *checkpoint, *weights, *epochs, *lists, *result;
+    pool pool;
+    split split;
+    brasa_session *session;
+    feeder *feeder;
+    loader *train, *test; /* test is NULL where there is nothing to test on */
+    float *logits;
+    metrics metrics;  /* on the test samples, of the weights after epoch `measured` */
+    int64_t measured; /* 0: nothing yet */
+    int64_t steps;    /* in an epoch */
+    train_place place;
+    train_figures *figures; /* of the epochs done */
+    int capacity;
+    double saved, reported; /* when, by the clock */
+    brasa_memory memory;
+    int64_t loader_bytes;
+    const char *kernels; /* their names, with blanks between them */
+} unit;
+
+typedef enum train_event_kind {
+    TRAIN_READ,  /* training->read samples were looked at, before all else */
+    TRAIN_BEGIN, /* of a unit: everything is ready */
+    TRAIN_STEP,
+    TRAIN_EPOCH,
+    TRAIN_SAVED, /* a checkpoint */
+    TRAIN_NOTE,  /* a text that a user should know */
+    TRAIN_ALARM, /* a text that a user should not overlook */
+    TRAIN_END,   /* of a unit */
+    TRAIN_FOLD,  /* a fold is over, and all its memory given back */
+} train_event_kind;
+
+typedef struct training training;
+
+typedef struct train_event {
+    train_event_kind kind;
+    const training *training;
+    const train_figures *figures; /* of the epoch so far, or of the whole of it */
+    const char *text;
+} train_event;
+
+typedef struct train_options {
+    train_settings settings;
+    const char *resume; /* the folder of a run that is to go on; of settings only epochs (not 0) counts then */
+    const char *out;    /* the folder to make; NULL: runs/<date>-<model>-<n> */
+    void (*watch)(void *user, const train_event *e);
+    void *user;
+    void (*facts)(json *j);            /* adds members about the program and the machine to run.json; NULL: none */
+    const volatile sig_atomic_t *stop; /* not 0: stop after the step, with a checkpoint; NULL: nobody does */
+} train_options;
+
+struct training {
+    const train_options *options;
+    task task;
+    dataset_report data; /* its hash, and what is wrong with it */
+    int32_t read;        /* samples looked at for it */
+    const char *folder;  /* the run's; NULL: not made yet */
+    int lock;            /* held on it: a file descriptor, or -1 */
+    const char *model;   /* what to build: a name, or the copy of the file in the folder */
+    const char *created; /* when the run began; NULL: now */
+    bool recorded;       /* run.json is there and right */
+    unit unit;           /* the one that is at work */
+    const char *alarm[MOST_ALARMS];
+    int alarms;
+};
+
+typedef struct train_result {
+    bool stopped;            /* by options->stop: resume goes on from here */
+    int units;               /* trained to their end: 1, or the folds */
+    double accuracy, spread; /* of what `keep` kept, on the test samples: mean, and deviation over the folds */
+    double loss;
+    char folder[1024];
+} train_result;
+
+brasa_status train_run(brasa_context *ctx, const train_options *o, train_result *out);
+
+/* --- for the parts of it --------------------------------------------------------------------------------------- */
+
+double train_clock(void); /* seconds, of a clock that only goes forward */
+void train_tell(training *t, train_event_kind kind, const train_figures *f, const char *text);
+void train_say(training *t, train_event_kind kind, const char *format, ...) BRASA_PRINTF(3, 4);
+/* One step of training on the next batch. */
+brasa_status train_step(training *t, float *loss, float *accuracy, int32_t *samples);
+
+/* unit.c: t->unit, for a fold (from 1) or the whole (0). unit_close is due whatever came back. */
+brasa_status unit_open(training *t, int fold);
+void unit_close(unit *u);
+/* From the beginning, or from the last checkpoint. The first one is made before the first step, so that there is
+ * always one to go back to. */
+brasa_status unit_start(training *t);
+/* A checkpoint of where it stands. */
+brasa_status unit_save(training *t);
+brasa_status unit_save_weights(training *t);
+/* Weights and result are put on record. */
+brasa_status unit_finish(training *t);
+
+/* alarms.c: what can be told before the first step; one class only is an error, the rest are alarms. */
+brasa_status alarms_before(training *t);
+/* alarms.c: what can be told after an epoch. */
+void alarms_after(training *t, const train_figures *f);
+/* alarms.c: the loss of the step after `place`, or the weights behind it, are not finite. Goes back to the last
+ * checkpoint, repeats the steps since, finds the node where numbers went wrong, and leaves the checkpoint's state
+ * behind; the error names it. */
+brasa_status alarms_not_finite(training *t, double loss);
+/* alarms.c: whether all weights, buffers and slots are. */
+bool session_finite(const brasa_session *s);
+#endif

@@ -1,0 +1,141 @@
+/* trained.c - see trained.h. */
+#include "train/trained.h"
+
+#include <math.h>
+#include <string.h>
+
+static brasa_status find_folder(trained *t, int fold)
+{
+    const int64_t folds = t->run.settings.folds;
+    const bool many = folds && !t->run.settings.fold;
+    if (many && (fold < 1 || fold > folds))
+        return fail(t->task.ctx, BRASA_BAD_ARGUMENT, "%s has %lld folds: say which, from 1 on", t->run.folder,
+                    (long long)folds);
+    if (!many && fold && fold != t->run.settings.fold)
+        return fail(t->task.ctx, BRASA_BAD_ARGUMENT, "%s has no fold %d", t->run.folder, fold);
+    t->folder = t->run.folder;
+    if (folds && !(t->folder = pool_text(&t->task.pool, "%s/fold-%02d", t->run.folder,
+                                         many ? fold : (int)t->run.settings.fold)))
+        return fail_memory(t->task.ctx, 0);
+    return BRASA_OK;
+}
+
+static brasa_status load_weights(trained *t)
+{
+    const bool over = run_has(t->folder, WEIGHTS_FILE);
+    const char *path = run_path(&t->task.pool, t->folder, over ? WEIGHTS_FILE : CHECKPOINT_FILE);
+    return path ? brasa_session_load(t->session, path, NULL, NULL) : BRASA_OUT_OF_MEMORY;
+}
+
+brasa_status trained_open(brasa_context *ctx, const char *folder, int fold, const char *spec, int64_t most,
+                          trained *out)
+{
+    *out = (trained){.task = {.ctx = ctx, .pool = {.ctx = ctx}}};
+    task *t = &out->task;
+    brasa_status status = run_read(ctx, folder, &out->run);
+    if (status == BRASA_OK)
+        status = find_folder(out, fold);
+    t->settings = out->run.settings;
+    t->settings.batch = most;
+    t->classes = out->run.classes;
+    t->class_name = out->run.class_name;
+    if (status == BRASA_OK && spec)
+        status = task_open_data(t, *spec ? spec : t->settings.data);
+    if (status == BRASA_OK)
+        status = task_build(t, out->run.model);
+    const brasa_session_options o = {.batch = most, .inference = true};
+    if (status == BRASA_OK)
+        status = brasa_session_new(t->graph, &o, &out->session);
+    return status == BRASA_OK ? load_weights(out) : status;
+}
+
+void trained_close(trained *t)
+{
+    brasa_session_free(t->session);
+    task_close(&t->task);
+    run_free(&t->run);
+}
+
+brasa_status trained_measure(trained *t, const int32_t *list, int32_t count, metrics *m)
+{
+    const task *k = &t->task;
+    const feeder_options f = task_feeding(k);
+    const loader_options o = {.list = list, .count = count, .batch = (int32_t)k->settings.batch};
+    feeder *feed = NULL;
+    loader *load = NULL;
+    pool p = {.ctx = k->ctx};
+    const size_t logits = (size_t)k->settings.batch * (size_t)k->classes;
+    float *room = pool_get(&p, logits, sizeof *room);
+    brasa_status status = room ? feeder_new(k->ctx, &f, &feed) : fail_memory(k->ctx, logits * sizeof *room);
+    if (status == BRASA_OK)
+        status = loader_new(feed, &o, &load);
+    if (status == BRASA_OK)
+        status = task_measure(k, t->session, load, room, m, NULL, NULL);
+    loader_free(load);
+    feeder_free(feed);
+    pool_free(&p);
+    return status;
+}
+
+/* --- one picture --------------------------------------------------------------------------------------------- */
+
+/* Nothing at random, and whatever comes is made to fit. */
+static transform fitting(const task *k)
+{
+    transform t = k->transform;
+    t.flip = FLIP_NONE;
+    t.random_crop = false;
+    t.channels = k->shape[0];
+    if (!t.crop.h) {
+        t.crop = (pair){k->shape[1], k->shape[2]};
+        t.resize = k->shape[1] > k->shape[2] ? k->shape[1] : k->shape[2];
+    }
+    return t;
+}
+
+static void softmax(const float *logits, int count, double *probability)
+{
+    double most = -INFINITY, sum = 0;
+    for (int i = 0; i < count; i++)
+        most = fmax(most, (double)logits[i]);
+    for (int i = 0; i < count; i++)
+        sum += probability[i] = exp((double)logits[i] - most);
+    for (int i = 0; i < count; i++)
+        probability[i] /= sum;
+}
+
+static brasa_status predict(trained *t, const char *path, picture *p, double *probability)
+{
+    const task *k = &t->task;
+    const transform fit = fitting(k);
+    pool room = {.ctx = k->ctx};
+    const size_t count = (size_t)k->shape[0] * (size_t)k->shape[1] * (size_t)k->shape[2];
+    float *input = pool_get(&room, count, sizeof *input);
+    float *logits = pool_get(&room, (size_t)k->classes, sizeof *logits);
+    brasa_status status = input && logits ? BRASA_OK : fail_memory(k->ctx, count * sizeof *input);
+    p->least = fit.resize;
+    if (status == BRASA_OK)
+        status = picture_read(k->ctx, path, p);
+    if (status == BRASA_OK)
+        status = transform_picture(k->ctx, &fit, p, k->shape, input);
+    if (status == BRASA_OK)
+        status = brasa_feed(t->session, k->input, input, count * sizeof *input);
+    if (status == BRASA_OK)
+        status = brasa_evaluate(t->session);
+    if (status == BRASA_OK)
+        status = brasa_fetch(t->session, "logits", logits, (size_t)k->classes * sizeof *logits);
+    if (status == BRASA_OK)
+        softmax(logits, k->classes, probability);
+    pool_free(&room);
+    return status;
+}
+
+brasa_status trained_predict(trained *t, const char *path, double *probability)
+{
+    picture p = {0};
+    if (!t->task.shape[1])
+        return fail(t->task.ctx, BRASA_BAD_ARGUMENT, "%s learned from numbers, not from pictures", t->run.folder);
+    brasa_status status = predict(t, path, &p, probability);
+    picture_free(t->task.ctx, &p);
+    return status;
+}

@@ -1,0 +1,297 @@
+/* unit.c - one training of a run: split, session and loaders; its checkpoints; its beginning and its end. */
+#define _POSIX_C_SOURCE 200809L
+#include "core/replace.h"
+#include "train/checkpoint.h"
+#include "train/record.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { MOST_KERNELS = 256 };
+
+/* --- a unit: from settings to something that can train ------------------------------------------------------- */
+
+static split_options split_wish(const training *t, int fold)
+{
+    const train_settings *s = &t->task.settings;
+    return (split_options){.kind = SPLIT_FOLDS,
+                           .folds = (int)s->folds,
+                           .fold = fold - 1,
+                           .no_stratify = s->no_stratify,
+                           .no_shuffle = s->no_shuffle,
+                           .seed = (uint64_t)s->seed};
+}
+
+/* A run that goes on has its lists on file. */
+static brasa_status make_split(training *t)
+{
+    unit *u = &t->unit;
+    split_options o = split_wish(t, u->fold);
+    brasa_status status = BRASA_OK;
+    if (u->folder && run_has(u->folder, SPLIT_FILE)) {
+        status = split_read(t->task.set, u->lists, &u->split);
+    } else {
+        if (!u->fold)
+            status = split_parse(t->task.ctx, t->task.settings.split, &o);
+        if (status == BRASA_OK)
+            status = split_make(t->task.set, &o, &u->split);
+    }
+    if (status != BRASA_OK)
+        return status;
+    split_drop(&u->split, &t->data);
+    if (u->split.trains == 0)
+        return fail(t->task.ctx, BRASA_BAD_ARGUMENT, "%s: no sample is left to train on", t->task.settings.data);
+    return BRASA_OK;
+}
+
+/* A cosine that does not say when it ends, ends with the last epoch. */
+static brasa_status settle_schedule(training *t, int64_t steps)
+{
+    train_settings *s = &t->task.settings;
+    const char *at = s->schedule + strspn(s->schedule, " ");
+    if (strncmp(at, "cosine", 6) != 0 || strstr(at, "steps="))
+        return BRASA_OK;
+    s->schedule = pool_text(&t->task.pool, "%s steps=%lld", s->schedule, (long long)(s->epochs * steps));
+    return s->schedule ? BRASA_OK : fail_memory(t->task.ctx, 0);
+}
+
+/* The programs that `count` samples in batches of `most` need. */
+static brasa_status prepare_sizes(brasa_session *s, bool train, int64_t count, int64_t most)
+{
+    brasa_status status = BRASA_OK;
+    if (count >= most)
+        status = brasa_session_prepare(s, train, most);
+    if (status == BRASA_OK && count % most)
+        status = brasa_session_prepare(s, train, count % most);
+    return status;
+}
+
+static brasa_status list_kernels(unit *u)
+{
+    const char *names[MOST_KERNELS];
+    const int count = session_kernels(u->session, names, MOST_KERNELS);
+    size_t length = 1;
+    for (int i = 0; i < count; i++)
+        length += strlen(names[i]) + 1;
+    char *text = pool_get(&u->pool, length, 1);
+    if (!text)
+        return fail_memory(u->pool.ctx, length);
+    for (int i = 0; i < count; i++)
+        strcat(strcat(text, i ? " " : ""), names[i]);
+    u->kernels = text;
+    return BRASA_OK;
+}
+
+static brasa_status make_session(training *t)
+{
+    unit *u = &t->unit;
+    const train_settings *s = &t->task.settings;
+    const int64_t first = u->split.trains < s->batch ? u->split.trains : s->batch;
+    const brasa_session_options o = {.batch = first,
+                                     .optimizer = s->optimizer,
+                                     .schedule = s->schedule,
+                                     .clip_norm = s->clip_norm,
+                                     .seed = (uint64_t)s->seed};
+    brasa_status status = brasa_session_new(t->task.graph, &o, &u->session);
+    if (status == BRASA_OK)
+        status = list_kernels(u);
+    if (status == BRASA_OK)
+        status = prepare_sizes(u->session, true, u->split.trains, s->batch);
+    if (status == BRASA_OK)
+        status = prepare_sizes(u->session, false, u->split.tests, s->batch);
+    if (status == BRASA_OK)
+        status = brasa_session_memory(u->session, &u->memory);
+    return status;
+}
+
+static brasa_status make_loader(training *t, bool train, loader **out)
+{
+    unit *u = &t->unit;
+    const train_settings *s = &t->task.settings;
+    const loader_options o = {.list = train ? u->split.train : u->split.test,
+                              .count = train ? u->split.trains : u->split.tests,
+                              .batch = (int32_t)s->batch,
+                              .train = train,
+                              .in_order = s->no_shuffle,
+                              .seed = (uint64_t)s->seed};
+    const feeder_options f = task_feeding(&t->task);
+    u->loader_bytes += loader_bytes(&f, &o, t->task.shape);
+    return loader_new(u->feeder, &o, out);
+}
+
+static brasa_status make_loaders(training *t)
+{
+    unit *u = &t->unit;
+    const feeder_options f = task_feeding(&t->task);
+    brasa_status status = feeder_new(t->task.ctx, &f, &u->feeder);
+    if (status != BRASA_OK)
+        return status;
+    u->loader_bytes = feeder_bytes(&f, t->task.shape);
+    status = make_loader(t, true, &u->train);
+    if (status == BRASA_OK && u->split.tests)
+        status = make_loader(t, false, &u->test);
+    return status;
+}
+
+brasa_status unit_open(training *t, int fold)
+{
+    unit *u = &t->unit;
+    const train_settings *s = &t->task.settings;
+    *u = (unit){.fold = fold, .pool = {.ctx = t->task.ctx}};
+    brasa_status status = t->folder ? record_unit(t) : BRASA_OK;
+    if (status == BRASA_OK)
+        status = make_split(t);
+    u->steps = (u->split.trains + s->batch - 1) / s->batch;
+    if (status == BRASA_OK)
+        status = settle_schedule(t, u->steps);
+    if (status == BRASA_OK)
+        status = make_session(t);
+    if (status == BRASA_OK)
+        status = make_loaders(t);
+    if (status == BRASA_OK)
+        status = metrics_init(&u->metrics, &u->pool, t->task.classes);
+    if (status != BRASA_OK)
+        return status;
+    const size_t logits = (size_t)s->batch * (size_t)t->task.classes;
+    u->logits = pool_get(&u->pool, logits, sizeof *u->logits);
+    return u->logits ? BRASA_OK : fail_memory(t->task.ctx, logits * sizeof *u->logits);
+}
+
+void unit_close(unit *u)
+{
+    loader_free(u->train);
+    loader_free(u->test);
+    feeder_free(u->feeder);
+    brasa_session_free(u->session);
+    split_free(&u->split);
+    pool_free(&u->pool);
+    *u = (unit){0};
+}
+
+/* --- checkpoints --------------------------------------------------------------------------------------------- */
+
+static checkpoint_terms terms_of(const training *t)
+{
+    return (checkpoint_terms){.settings = settings_digest(&t->task.settings),
+                              .threads = brasa_context_threads(t->task.ctx),
+                              .kernels = t->unit.kernels};
+}
+
+brasa_status unit_save_weights(training *t)
+{
+    return brasa_session_save(t->unit.session, t->unit.weights, BRASA_WEIGHTS);
+}
+
+/* The last N epochs' checkpoints: other names for files that are there anyway. */
+static brasa_status keep_epochs(training *t, int64_t count)
+{
+    unit *u = &t->unit;
+    const char *to = pool_text(&u->pool, "%s/checkpoint-%lld.safetensors", u->folder, (long long)u->place.epoch);
+    const char *old =
+        pool_text(&u->pool, "%s/checkpoint-%lld.safetensors", u->folder, (long long)(u->place.epoch - count));
+    if (!to || !old)
+        return fail_memory(t->task.ctx, 0);
+    unlink(to);
+    if (link(u->checkpoint, to) != 0)
+        return fail(t->task.ctx, BRASA_BAD_FILE, "%s: %s", to, strerror(errno));
+    unlink(old);
+    return sync_folder(t->task.ctx, u->folder);
+}
+
+brasa_status unit_save(training *t)
+{
+    unit *u = &t->unit;
+    const checkpoint_terms terms = terms_of(t);
+    brasa_status status = checkpoint_save(u->session, u->checkpoint, &u->place, &terms);
+    const int64_t count = atoi(t->task.settings.keep);
+    if (status == BRASA_OK && count > 0 && u->place.epoch > 0 && u->place.done == 0)
+        status = keep_epochs(t, count);
+    u->saved = train_clock();
+    if (status == BRASA_OK)
+        train_tell(t, TRAIN_SAVED, NULL, u->checkpoint);
+    return status;
+}
+
+/* --- beginning and end of a unit ----------------------------------------------------------------------------- */
+
+/* What a file of weights does not have, or has in another shape, stays as it was drawn: a head for other classes. */
+static brasa_status start_weights(training *t)
+{
+    const char *path = t->task.settings.weights;
+    brasa_load_report r;
+    const brasa_load_options o = {.what = BRASA_WEIGHTS, .allow_unknown = true, .allow_misfit = true};
+    if (!path)
+        return BRASA_OK;
+    brasa_status status = brasa_session_load(t->unit.session, path, &o, &r);
+    if (status == BRASA_OK && r.taken == 0)
+        status = fail(t->task.ctx, BRASA_BAD_FILE, "%s: none of its weights fits %s; %s", path,
+                      t->task.settings.model, r.names);
+    if (status == BRASA_OK && r.misfit + r.unknown > 0)
+        train_say(t, TRAIN_NOTE, "%s: %d tensors taken; not taken: %s", path, (int)r.taken, r.names);
+    return status;
+}
+
+/* It is not over any more. */
+static brasa_status remove_result(training *t, const char *folder)
+{
+    pool p = {.ctx = t->task.ctx};
+    const char *path = run_path(&p, folder, RESULT_FILE);
+    brasa_status status = path ? BRASA_OK : BRASA_OUT_OF_MEMORY;
+    if (path && unlink(path) != 0 && errno != ENOENT)
+        status = fail(t->task.ctx, BRASA_BAD_FILE, "%s: %s", path, strerror(errno));
+    pool_free(&p);
+    return status;
+}
+
+brasa_status unit_start(training *t)
+{
+    unit *u = &t->unit;
+    checkpoint_note note;
+    const checkpoint_terms terms = terms_of(t);
+    if (!run_has(u->folder, CHECKPOINT_FILE)) {
+        brasa_status status = split_write(&u->split, u->lists);
+        if (status == BRASA_OK)
+            status = start_weights(t);
+        return status == BRASA_OK ? unit_save(t) : status;
+    }
+    brasa_status status = checkpoint_load(u->session, u->checkpoint, &u->place, &terms, &note);
+    if (status == BRASA_OK && note.text[0])
+        train_say(t, TRAIN_ALARM, "%s", note.text);
+    if (status == BRASA_OK && u->place.done > u->steps)
+        status = fail(t->task.ctx, BRASA_BAD_FILE, "%s: step %lld of an epoch that has %lld", u->checkpoint,
+                      (long long)u->place.done, (long long)u->steps);
+    if (status == BRASA_OK)
+        status = record_resume(t);
+    if (status == BRASA_OK && atoi(t->task.settings.keep) > 0 && u->place.epoch > 0 && u->place.done == 0)
+        status = keep_epochs(t, atoi(t->task.settings.keep));
+    if (status == BRASA_OK)
+        status = remove_result(t, u->folder);
+    if (status == BRASA_OK && u->fold)
+        status = remove_result(t, t->folder);
+    u->saved = train_clock();
+    return status;
+}
+
+/* The result is measured on the weights that are kept. */
+brasa_status unit_finish(training *t)
+{
+    unit *u = &t->unit;
+    const bool best = strcmp(t->task.settings.keep, "best") == 0 && u->test;
+    const int64_t wanted = best ? u->place.best_epoch : u->place.epoch;
+    brasa_status status = best ? BRASA_OK : unit_save_weights(t);
+    if (status == BRASA_OK && u->test && u->measured != wanted) {
+        status = best ? brasa_session_load(u->session, u->weights, NULL, NULL) : BRASA_OK;
+        if (status == BRASA_OK)
+            status = task_measure(&t->task, u->session, u->test, u->logits, &u->metrics, NULL, NULL);
+        u->measured = wanted;
+    }
+    if (status == BRASA_OK)
+        status = record_page(t);
+    if (status == BRASA_OK)
+        status = record_result(t, NULL);
+    if (status == BRASA_OK)
+        train_tell(t, TRAIN_END, u->place.epoch ? &u->figures[u->place.epoch - 1] : NULL, NULL);
+    return status;
+}
