@@ -14,7 +14,7 @@
 #include <stdio.h>
 
 /* Exit codes. */
-enum { DONE = 0, FAILED = 1, MISUSED = 2 };
+enum { DONE = 0, FAILED = 1, MISUSED = 2, STOPPED = 130 /* as shells say for Ctrl-C */ };
 
 typedef struct verb {
     const char *name; /* one word, or two: "bench step" */
@@ -38,9 +38,13 @@ int run_data_info(const options *o);
 int run_data_make(const options *o);
 int run_dialects(const options *o);
 int run_doctor(const options *o);
+int run_eval(const options *o);
 int run_explain(const options *o);
 int run_help(const options *o);
 int run_models(const options *o);
+int run_predict(const options *o);
+int run_runs(const options *o);
+int run_train(const options *o);
 
 /* help.c: the page of one verb, and the list of all. */
 void help_verb(const verb *v);
@@ -70,6 +74,8 @@ figure print_count(int64_t value);    /* 1,199,882 */
 figure print_bytes(double bytes);     /* 13.7 MB, of 10^6 bytes */
 figure print_seconds(double seconds); /* 12.3 ms */
 figure print_number(double value);    /* 0.001, 1e-5 */
+figure print_percent(double share);   /* 63.1 %; "-" for NAN */
+figure print_time(double seconds);    /* 13 s, 4 min 10 s, 2 h 5 min */
 
 /* Progress: one line of standard error that is written over, only on a terminal and only after two seconds. */
 typedef struct progress {
@@ -79,6 +85,12 @@ typedef struct progress {
 progress progress_start(bool quiet);
 void progress_show(progress *p, const char *format, ...) BRASA_PRINTF(2, 3);
 void progress_end(progress *p);
+
+/* A bar of `width` letters, `share` of it filled; in lines where the terminal knows them, else in #. */
+typedef struct bar {
+    char text[160];
+} bar;
+bar print_bar(double share, int width);
 
 /* A clock that only goes forward. */
 double clock_seconds(void);

@@ -105,33 +105,46 @@ static void json_bytes(json *j, const char *key, double bytes)
         json_text(j, key, NULL);
 }
 
+static void facts_json(json *j, const machine *m)
+{
+    build_json(j);
+    json_text(j, "cpu", m->cpu[0] ? m->cpu : NULL);
+    json_open(j, "cpu_features", '[');
+    for (int i = 0; i < FEATURES; i++)
+        if (m->has[i])
+            json_text(j, NULL, features[i]);
+    json_close(j, ']');
+    json_int(j, "cores", m->cores);
+    json_int(j, "affinity", m->affinity);
+    if (m->cgroup_cpus > 0)
+        json_real(j, "cgroup_cpus", m->cgroup_cpus);
+    else
+        json_text(j, "cgroup_cpus", NULL);
+    json_int(j, "threads", m->threads);
+    json_text(j, "isa", isa_name(isa_available()));
+    json_text(j, "onednn", library_onednn());
+    json_open(j, "data", '{');
+    for (int i = 0; codec_at(i); i++)
+        json_text(j, codec_at(i)->name, codec_at(i)->version);
+    json_close(j, '}');
+    json_bytes(j, "memory_bytes", m->total);
+    json_bytes(j, "memory_available_bytes", m->available);
+    json_bytes(j, "cgroup_memory_bytes", m->cgroup_memory);
+}
+
+void machine_json(json *j)
+{
+    machine m = examine();
+    json_open(j, "machine", '{');
+    facts_json(j, &m);
+    json_close(j, '}');
+}
+
 static void print_json(const machine *m)
 {
     json j = json_stdout();
     json_open(&j, NULL, '{');
-    build_json(&j);
-    json_text(&j, "cpu", m->cpu[0] ? m->cpu : NULL);
-    json_open(&j, "cpu_features", '[');
-    for (int i = 0; i < FEATURES; i++)
-        if (m->has[i])
-            json_text(&j, NULL, features[i]);
-    json_close(&j, ']');
-    json_int(&j, "cores", m->cores);
-    json_int(&j, "affinity", m->affinity);
-    if (m->cgroup_cpus > 0)
-        json_real(&j, "cgroup_cpus", m->cgroup_cpus);
-    else
-        json_text(&j, "cgroup_cpus", NULL);
-    json_int(&j, "threads", m->threads);
-    json_text(&j, "isa", isa_name(isa_available()));
-    json_text(&j, "onednn", library_onednn());
-    json_open(&j, "data", '{');
-    for (int i = 0; codec_at(i); i++)
-        json_text(&j, codec_at(i)->name, codec_at(i)->version);
-    json_close(&j, '}');
-    json_bytes(&j, "memory_bytes", m->total);
-    json_bytes(&j, "memory_available_bytes", m->available);
-    json_bytes(&j, "cgroup_memory_bytes", m->cgroup_memory);
+    facts_json(&j, m);
     json_int(&j, "layers", m->layers);
     json_int(&j, "ops", m->ops);
     json_int(&j, "kernels", m->kernels);

@@ -1,11 +1,13 @@
 /* main.c - the program `brasa`: a table of verbs, and the way to one of them.
  *
- * Exit codes: 0 done, 1 failed, 2 misused (an unknown verb or option, a number out of range).
+ * Exit codes: 0 done, 1 failed, 2 misused (an unknown verb or option, a number out of range), 130 a training that
+ * Ctrl-C stopped.
  */
 #define _POSIX_C_SOURCE 200809L
 #include "cli.h"
 
 #include "core/nearest.h"
+#include "train/settings.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -23,6 +25,60 @@ static const verb verbs[] = {
                    "weights: convolutions and dense layers. `brasa help models` tells how to write a "
                    "network of your own.",
         .examples = "brasa models\nbrasa models --json",
+    },
+    {
+        .name = "train",
+        .run = run_train,
+        .summary = "learns from data, and keeps an account of it",
+        .words = "MODEL|FILE.net",
+        .max_words = 1,
+        .options = "batch clip-norm data dialect epochs fold folds json keep no-augment no-shuffle no-stratify "
+                   "optimizer out patience preset quiet resume save-every schedule seed skip-bad split threads "
+                   "transform weights",
+        .details = "Settings, figures of every epoch, checkpoints, weights and a report go into the run's folder. "
+                   "Ctrl-C stops after the step; --resume goes on from there, with the same result as if nothing "
+                   "had been. Without --split a set's own test part tests, and where there is none, all samples "
+                   "train. Without --optimizer it is " TRAIN_OPTIMIZER ". Pictures that do not have the "
+                   "network's size are resized, cropped and mirrored as the first study did, unless --transform "
+                   "says otherwise. --weights may be of another number of classes: the last layer then starts "
+                   "anew.",
+        .examples = "brasa train mnist_cnn --data synth:digits --epochs 3\n"
+                    "brasa train --preset mnist --data idx:DIR\n"
+                    "brasa train resnet18 --data images:DIR --split 70/30 --weights FILE\n"
+                    "brasa train letter_mlp --data csv:FILE,label=1 --folds 10 --json\n"
+                    "brasa train --resume RUN",
+    },
+    {
+        .name = "eval",
+        .run = run_eval,
+        .summary = "how well a run's weights do",
+        .words = "RUN",
+        .min_words = 1,
+        .max_words = 1,
+        .options = "batch data fold json split threads",
+        .details = "On the samples that the run tested on, or on those of --data: its test part, all of it, or "
+                   "what --split leaves to test on. A run with folds needs --fold.",
+        .examples = "brasa eval RUN\nbrasa eval RUN --data images:DIR --split all --json",
+    },
+    {
+        .name = "predict",
+        .run = run_predict,
+        .summary = "what a run's weights see in pictures",
+        .words = "RUN IMAGE...",
+        .min_words = 2,
+        .max_words = MAX_WORDS,
+        .options = "fold json threads top",
+        .examples = "brasa predict RUN photo.jpg\nbrasa predict RUN *.png --top 5 --json",
+    },
+    {
+        .name = "runs",
+        .run = run_runs,
+        .summary = "the runs there are, and what came of them",
+        .words = "[DIR]",
+        .max_words = 1,
+        .options = "json",
+        .details = "Of the folder given, or of runs.",
+        .examples = "brasa runs\nbrasa runs elsewhere --json",
     },
     {
         .name = "explain",
@@ -217,6 +273,7 @@ int main(int argc, char **argv)
 {
     /* A reader that goes away (`| head`) is a failed write like any other, only that nobody needs to be told. */
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN); /* so is a file that may not grow further */
     int code = dispatch(argc - 1, argv + 1);
     bool bad = ferror(stdout) != 0;
     errno = 0;

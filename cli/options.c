@@ -15,24 +15,49 @@
 const option_def option_table[] = {
     {"batch", OPTION_INT, AT(batch), 1, 65536, "N", "samples in a step (32)", "32"},
     {"classes", OPTION_INT, AT(classes), 1, 1000000, "N", "classes of the last layer (the model's own)", NULL},
+    {"clip-norm", OPTION_REAL, AT(clip_norm), 0, 1000000, "X", "scale gradients down to this norm (not at all)",
+     NULL},
+    {"data", OPTION_TEXT, AT(data), 0, 0, "SPEC", "images:DIR, idx:DIR, csv:FILE, synth:fire, ...", NULL},
     {"dialect", OPTION_TEXT, AT(dialect), 0, 0, "NAME", "whose defaults: torch, tfkeras, keras2, caffe (torch)",
      NULL},
+    {"epochs", OPTION_INT, AT(epochs), 1, 1000000, "N", "how often all samples are trained on (10)", NULL},
     {"eval", OPTION_FLAG, AT(eval), 0, 0, NULL, "the forward pass alone, without labels", NULL},
+    {"fold", OPTION_INT, AT(fold), 1, 1000, "K", "this fold alone", NULL},
+    {"folds", OPTION_INT, AT(folds), 2, 1000, "N", "train N times, each N-th of the samples tests once", NULL},
     {"from", OPTION_TEXT, AT(from), 0, 0, "URL", "a folder of the web to download from (the public one)", NULL},
     {"help", OPTION_FLAG, AT(help), 0, 0, NULL, "this text", NULL},
     {"json", OPTION_FLAG, AT(json), 0, 0, NULL, "JSON in place of text", NULL},
+    {"keep", OPTION_TEXT, AT(keep), 0, 0, "WHAT", "weights: best or last; N: N epochs' checkpoints, too", NULL},
     {"markdown", OPTION_FLAG, AT(markdown), 0, 0, NULL, "a Markdown page in place of text", NULL},
+    {"no-augment", OPTION_FLAG, AT(no_augment), 0, 0, NULL, "pictures neither mirrored nor cut at random", NULL},
     {"no-fusion", OPTION_FLAG, AT(no_fusion), 0, 0, NULL, "merge no nodes: each layer runs by itself", NULL},
+    {"no-shuffle", OPTION_FLAG, AT(no_shuffle), 0, 0, NULL, "samples in their own order", NULL},
+    {"no-stratify", OPTION_FLAG, AT(no_stratify), 0, 0, NULL, "split without regard to classes", NULL},
     {"optimizer", OPTION_TEXT, AT(optimizer), 0, 0, "TEXT", "such as \"sgd lr=0.01 momentum=0.9\" (sgd)", NULL},
+    {"out", OPTION_TEXT, AT(out), 0, 0, "DIR", "the run's folder (runs/<date>-<model>-<n>)", NULL},
+    {"patience", OPTION_INT, AT(patience), 1, 1000000, "N", "stop after N epochs without a better one", NULL},
+    {"preset", OPTION_TEXT, AT(preset), 0, 0, "NAME",
+     "an experiment of the studies: mnist, cifar10, cifar100, letter, fire-small, fire-big", NULL},
     {"profile", OPTION_INT, AT(profile), 1, 1000000, "N", "run N steps on made-up data and show times", NULL},
     {"quiet", OPTION_FLAG, AT(quiet), 0, 0, NULL, "no progress on the terminal", NULL},
+    {"resume", OPTION_TEXT, AT(resume), 0, 0, "RUN", "go on with a run that was stopped", NULL},
+    {"save-every", OPTION_REAL, AT(save_every), 0, 1000000, "S", "seconds between checkpoints (300)", NULL},
+    {"schedule", OPTION_TEXT, AT(schedule), 0, 0, "TEXT", "of the rate, such as cosine or \"step every=1000\"", NULL},
     {"seconds", OPTION_REAL, AT(seconds), 0, 3600, "S", "measure for about S seconds", NULL},
     {"seed", OPTION_INT, AT(seed), 0, INT64_MAX, "N", "of weights, dropout and made-up data (0)", NULL},
+    {"skip-bad", OPTION_FLAG, AT(skip_bad), 0, 0, NULL, "leave out pictures that cannot be read, and list them",
+     NULL},
+    {"split", OPTION_TEXT, AT(split), 0, 0, "HOW", "70/30, parts (as the set comes) or all", NULL},
     {"steps", OPTION_INT, AT(steps), 5, 1000000, "N", "measure N steps in place of a time", NULL},
     {"sum", OPTION_TEXT, AT(sum), 0, 0, "MODEL", "the kernels of a network, each timed alone, and their sum", NULL},
     {"threads", OPTION_INT, AT(threads), 1, 1024, "N", "threads in all (all that may be used)", NULL},
+    {"top", OPTION_INT, AT(top), 1, 1000000, "N", "show the N likeliest classes (3)", "3"},
+    {"transform", OPTION_TEXT, AT(transform), 0, 0, "TEXT", "such as \"resize=256 crop=224 flip=horizontal\"", NULL},
+    {"weights", OPTION_TEXT, AT(weights), 0, 0, "FILE", "safetensors to start from", NULL},
     {0},
 };
+
+_Static_assert(sizeof option_table / sizeof option_table[0] <= 64, "a bit for each in options.given");
 
 static void *member(options *o, const option_def *def)
 {
@@ -46,6 +71,12 @@ static const option_def *find(const char *name, size_t length)
         if (strlen(def->name) == length && memcmp(def->name, name, length) == 0)
             return def;
     return NULL;
+}
+
+bool option_given(const options *o, const char *name)
+{
+    const option_def *def = find(name, strlen(name));
+    return def && o->given >> (def - option_table) & 1;
 }
 
 bool option_taken(const char *names, const option_def *def)
@@ -140,6 +171,7 @@ static bool parse_option(options *o, const char *names, int argc, char **argv, i
     if (!def || !option_taken(names, def))
         return refuse_name(error, names, arg);
 
+    o->given |= UINT64_C(1) << (def - option_table);
     const char *text = equals ? equals + 1 : NULL;
     if (def->type == OPTION_FLAG)
         return text ? refuse_value(error, def, text) : read_value(o, def, NULL);

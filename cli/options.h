@@ -10,15 +10,20 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { MAX_WORDS = 4 };
+enum { MAX_WORDS = 1024 };
 
 typedef struct options {
-    const char *word[MAX_WORDS]; /* what is not an option: a model, an op */
+    const char *word[MAX_WORDS]; /* what is not an option: a model, an op, pictures */
     int words;
+    uint64_t given; /* bit i: the option of row i was: see option_given */
     int64_t batch, classes, threads, seed, steps, profile;
+    int64_t epochs, folds, fold, patience, top;
     double seconds; /* -1: not given */
-    const char *optimizer, *dialect, *from, *sum;
+    double clip_norm, save_every;
+    const char *optimizer, *dialect, *sum, *from;
+    const char *data, *split, *transform, *schedule, *weights, *keep, *preset, *out, *resume;
     bool eval, help, json, markdown, no_fusion, quiet;
+    bool no_stratify, no_shuffle, no_augment, skip_bad;
 } options;
 
 typedef enum option_type { OPTION_FLAG, OPTION_INT, OPTION_REAL, OPTION_TEXT } option_type;
@@ -38,6 +43,9 @@ extern const option_def option_table[];
 
 /* Whether `names`, a text such as "batch threads json", holds the option. */
 bool option_taken(const char *names, const option_def *def);
+
+/* Whether the user gave this option, which may have a default. */
+bool option_given(const options *o, const char *name);
 
 enum { OPTIONS_ERROR_SIZE = 256 };
 /* Reads argv[0 .. argc-1] into `out`, from the defaults. `names`: the options taken here, beside --help. On failure

@@ -134,6 +134,51 @@ figure print_number(double value)
     return f;
 }
 
+figure print_percent(double share)
+{
+    figure f;
+    if (isnan(share))
+        snprintf(f.text, sizeof f.text, "-");
+    else
+        snprintf(f.text, sizeof f.text, "%.1f %%", 100 * share);
+    return f;
+}
+
+figure print_time(double seconds)
+{
+    figure f;
+    const long s = lround(fmin(fmax(seconds, 0), 1e9));
+    if (seconds < 10)
+        snprintf(f.text, sizeof f.text, "%.1f s", fmax(seconds, 0));
+    else if (s < 60)
+        snprintf(f.text, sizeof f.text, "%ld s", s);
+    else if (s < 3600)
+        snprintf(f.text, sizeof f.text, "%ld min %ld s", s / 60, s % 60);
+    else
+        snprintf(f.text, sizeof f.text, "%ld h %ld min", s / 3600, s / 60 % 60);
+    return f;
+}
+
+/* What the locale's variables say: the first that is set decides. */
+static bool has_unicode(void)
+{
+    const char *all = getenv("LC_ALL"), *type = getenv("LC_CTYPE"), *lang = getenv("LANG");
+    const char *locale = all && *all ? all : type && *type ? type : lang ? lang : "";
+    return strstr(locale, "UTF-8") || strstr(locale, "utf8") || strstr(locale, "UTF8");
+}
+
+bar print_bar(double share, int width)
+{
+    bar b = {""};
+    const bool unicode = has_unicode();
+    const int most = ((int)sizeof b.text - 1) / 3;
+    width = width < most ? width : most;
+    const int filled = (int)(fmin(fmax(share, 0), 1) * width + 0.5);
+    for (int i = 0; i < width; i++)
+        strcat(b.text, i >= filled ? " " : unicode ? "\u2501" : "#");
+    return b;
+}
+
 double clock_seconds(void)
 {
     struct timespec now;

@@ -1,0 +1,93 @@
+/* predict.c - `brasa predict`: the likeliest classes of pictures. */
+#include "cli.h"
+
+#include "train/trained.h"
+
+#include <stdlib.h>
+
+enum { BAR = 20 };
+
+typedef struct answer {
+    const char *name;
+    double probability;
+    int class;
+} answer;
+
+static int by_probability(const void *a, const void *b)
+{
+    const answer *x = a, *y = b;
+    if (x->probability != y->probability)
+        return x->probability > y->probability ? -1 : 1;
+    return x->class - y->class;
+}
+
+static void print_json(json *j, const char *path, const answer *list, int count)
+{
+    json_open(j, NULL, '{');
+    json_text(j, "image", path);
+    json_open(j, "classes", '[');
+    for (int i = 0; i < count; i++) {
+        json_open(j, NULL, '{');
+        json_text(j, "name", list[i].name);
+        json_real(j, "probability", list[i].probability);
+        json_close(j, '}');
+    }
+    json_close(j, ']');
+    json_close(j, '}');
+}
+
+static void print_text(const char *path, const answer *list, int count)
+{
+    heading("%s", path);
+    for (int i = 0; i < count; i++)
+        printf("  %-24.24s %7s  %s\n", list[i].name, print_percent(list[i].probability).text,
+               print_bar(list[i].probability, BAR).text);
+}
+
+/* A picture that cannot be read does not keep the others from being told. */
+static int predict_all(trained *t, const options *o, double *probability, answer *list)
+{
+    const int classes = t->task.classes, shown = o->top < classes ? (int)o->top : classes;
+    int code = DONE;
+    for (int i = 1; i < o->words; i++) {
+        if (trained_predict(t, o->word[i], probability) != BRASA_OK) {
+            code = complain(FAILED, "%s", brasa_context_error(t->task.ctx));
+            continue;
+        }
+        for (int k = 0; k < classes; k++)
+            list[k] = (answer){t->task.class_name[k], probability[k], k};
+        qsort(list, (size_t)classes, sizeof *list, by_probability);
+        json j = json_stdout();
+        if (o->json)
+            print_json(&j, o->word[i], list, shown);
+        else
+            print_text(o->word[i], list, shown);
+    }
+    return code;
+}
+
+static int predict(trained *t, const options *o)
+{
+    double *probability = calloc((size_t)t->task.classes, sizeof *probability);
+    answer *list = calloc((size_t)t->task.classes, sizeof *list);
+    int code = probability && list ? predict_all(t, o, probability, list)
+                                   : complain(FAILED, "%s", brasa_status_text(BRASA_OUT_OF_MEMORY));
+    free(probability);
+    free(list);
+    return code;
+}
+
+int run_predict(const options *o)
+{
+    brasa_context *ctx = NULL;
+    brasa_context_options c = {.threads = (int32_t)o->threads};
+    brasa_status status = brasa_context_new(&c, &ctx);
+    if (status != BRASA_OK)
+        return complain(FAILED, "%s", brasa_status_text(status));
+    trained t;
+    status = trained_open(ctx, o->word[0], (int)o->fold, NULL, 1, &t);
+    int code = status == BRASA_OK ? predict(&t, o) : complain(FAILED, "%s", brasa_context_error(ctx));
+    trained_close(&t);
+    brasa_context_free(ctx);
+    return code;
+}

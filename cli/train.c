@@ -1,0 +1,135 @@
+/* train.c - `brasa train`: from options to settings, and a Ctrl-C that loses nothing. */
+#define _POSIX_C_SOURCE 200809L
+#include "build_info.h"
+#include "watch.h"
+
+#include "train/presets.h"
+#include "train/record.h"
+
+#include <signal.h>
+#include <string.h>
+
+static volatile sig_atomic_t stop;
+
+/* The first signal asks, the second one is the system's. */
+static void ask_to_stop(int number)
+{
+    stop = number;
+}
+
+static void catch_signals(void)
+{
+    struct sigaction action = {.sa_handler = ask_to_stop, .sa_flags = (int)SA_RESETHAND};
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+}
+
+/* A run goes on with its own settings. */
+static int check_resume(const options *o)
+{
+    static const char *const others[] = {
+        "batch",      "clip-norm",  "data",        "dialect",   "fold",  "folds",     "keep",
+        "no-augment", "no-shuffle", "no-stratify", "optimizer", "out",   "patience",  "preset",
+        "save-every", "schedule",   "seed",        "skip-bad",  "split", "transform", "weights"};
+    if (o->words)
+        return complain(MISUSED, "--resume goes on with the run's own network: unexpected '%s'", o->word[0]);
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
+        if (option_given(o, others[i]))
+            return complain(MISUSED, "--resume goes on with the run's own settings: --%s cannot be given", others[i]);
+    return DONE;
+}
+
+/* What is given wins over what the preset says. */
+static void apply(const options *o, train_settings *s)
+{
+    s->model = o->words ? o->word[0] : s->model;
+    s->data = o->data ? o->data : s->data;
+    s->split = o->split ? o->split : o->folds ? NULL : s->split;
+    s->transform = o->transform ? o->transform : s->transform;
+    s->dialect = o->dialect ? o->dialect : s->dialect;
+    s->optimizer = o->optimizer ? o->optimizer : s->optimizer;
+    s->schedule = o->schedule ? o->schedule : s->schedule;
+    s->weights = o->weights;
+    s->keep = o->keep ? o->keep : s->keep;
+    s->epochs = o->epochs ? o->epochs : s->epochs;
+    s->batch = option_given(o, "batch") || !s->batch ? o->batch : s->batch;
+    s->seed = o->seed;
+    s->folds = o->folds;
+    s->fold = o->fold;
+    s->patience = o->patience;
+    s->clip_norm = o->clip_norm;
+    s->save_every = o->save_every;
+    s->no_stratify = o->no_stratify;
+    s->no_shuffle = o->no_shuffle;
+    s->no_augment = o->no_augment;
+    s->skip_bad = o->skip_bad;
+}
+
+static int read_settings(brasa_context *ctx, const options *o, train_settings *s)
+{
+    const preset *p = NULL;
+    if (o->preset && preset_find(ctx, o->preset, &p) != BRASA_OK)
+        return complain(MISUSED, "--preset: %s", brasa_context_error(ctx));
+    if (p)
+        *s = p->settings;
+    apply(o, s);
+    if (!s->model)
+        return complain(MISUSED, "train: MODEL|FILE.net is missing");
+    if (!s->data)
+        return complain(MISUSED, "train: --data is missing%s%s", p ? ": " : ", such as --data images:DIR",
+                        p ? p->wants : "");
+    if (o->fold && !o->folds)
+        return complain(MISUSED, "--fold needs --folds");
+    return DONE;
+}
+
+static int train(brasa_context *ctx, const options *o)
+{
+    watch w = watch_start(o);
+    train_options t = {
+        .resume = o->resume, .out = o->out, .watch = watch_event, .user = &w, .facts = machine_json, .stop = &stop};
+    int code = o->resume ? check_resume(o) : read_settings(ctx, o, &t.settings);
+    if (code != DONE)
+        return code;
+    t.settings.epochs = o->resume ? o->epochs : t.settings.epochs;
+    catch_signals();
+    train_result r;
+    brasa_status status = train_run(ctx, &t, &r);
+    if (status != BRASA_OK) {
+        if (w.open)
+            printf("\n");
+        return complain(stop ? STOPPED : FAILED, "%s", brasa_context_error(ctx));
+    }
+    watch_end(&w, &r);
+    return r.stopped ? STOPPED : DONE;
+}
+
+/* A run goes on with as many threads as before, unless told otherwise: only so the bits are the same. */
+static int32_t threads_before(const char *folder)
+{
+    brasa_context *ctx = NULL;
+    run_info r;
+    int64_t threads = 0;
+    if (brasa_context_new(&(brasa_context_options){.threads = 1}, &ctx) != BRASA_OK)
+        return 0;
+    if (run_read(ctx, folder, &r) == BRASA_OK)
+        threads = r.settings.threads;
+    run_free(&r);
+    brasa_context_free(ctx);
+    return threads > 0 && threads <= MOST_THREADS ? (int32_t)threads : 0;
+}
+
+int run_train(const options *o)
+{
+    brasa_context *ctx = NULL;
+    brasa_context_options c = {.threads = (int32_t)o->threads};
+    if (o->resume && !o->threads)
+        c.threads = threads_before(o->resume);
+    brasa_status status = brasa_context_new(&c, &ctx);
+    if (status != BRASA_OK)
+        return complain(FAILED, "%s", brasa_status_text(status));
+    int code = train(ctx, o);
+    brasa_context_free(ctx);
+    return code;
+}

@@ -1,0 +1,22 @@
+/* watch.h - a training on the terminal: a live line, plain lines in a log, or an event a line as JSON. */
+#ifndef CLI_WATCH_H
+#define CLI_WATCH_H
+
+#include "cli.h"
+
+#include "train/train.h"
+
+typedef struct watch {
+    bool json, quiet, live;
+    double last; /* when a step was shown */
+    int columns; /* of the terminal */
+    bool open;   /* a live line stands there, without its end */
+} watch;
+
+watch watch_start(const options *o);
+/* The `watch` of train_options; user is a watch. */
+void watch_event(void *user, const train_event *e);
+/* The last words. */
+void watch_end(watch *w, const train_result *r);
+
+#endif

@@ -1,0 +1,247 @@
+"""brasa train, eval, predict and runs from outside: what they print, leave behind and refuse."""
+import hashlib, json, os, pty, resource, signal, subprocess, sys, tempfile, time
+
+SOURCE = os.environ.get("BRASA_SOURCE", os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+BRASA = os.path.join(os.environ.get("BRASA_BUILD", os.path.join(SOURCE, "build")), "brasa")
+sys.path.insert(0, os.path.join(SOURCE, "tests", "tools"))
+import small_data
+
+NET = "input 3 10 10\nconv 4 3x3 name=c\nbatchnorm name=n\nrelu\nflatten\nclassify 2 name=f\n"
+LETTERS = ["letter_mlp", "--data", "synth:letter,n=1040", "--split", "70/30", "--threads", "1", "--optimizer", "adam lr=0.02"]
+
+passed = failed = 0
+
+
+def check(name, ok, said=""):
+    global passed, failed
+    passed, failed = passed + bool(ok), failed + (not ok)
+    if not ok:
+        print("FAILED: %s\n%s" % (name, str(said)[:2000]))
+
+
+def run(*words, **how):
+    how.setdefault("stdout", subprocess.PIPE)
+    return subprocess.run([BRASA, *words], stderr=subprocess.PIPE, text=True, timeout=500, **how)
+
+
+def works(*words, said=""):
+    """What it prints; standard error must hold `said`, or nothing."""
+    r = run(*words)
+    ok = r.returncode == 0 and (said in r.stderr if said else not r.stderr)
+    check(" ".join(words), ok, (r.returncode, r.stdout[-500:], r.stderr))
+    return r.stdout
+
+
+def events(*words, said=""):
+    text = works("train", *words, "--json", said=said)
+    try:
+        return [json.loads(line) for line in text.splitlines()]
+    except ValueError as error:
+        check("JSON of " + " ".join(words), False, error)
+        return []
+
+
+def refuses(code, part, *words):
+    r = run(*words)
+    lines = r.stderr.splitlines()
+    check("refused: " + " ".join(words),
+          r.returncode == code and len(lines) == 1 and lines[0].startswith("brasa: ") and part in lines[0],
+          (r.returncode, r.stdout[:200], r.stderr))
+
+
+def digest(*path):
+    with open(os.path.join(*path), "rb") as file:
+        return hashlib.sha256(file.read()).hexdigest()
+
+
+def test_events():
+    told = events(*LETTERS, "--epochs", "3", "--out", "a")
+    kinds = [e["event"] for e in told]
+    check("the order of events", [k for k in kinds if k not in ("read", "step", "saved", "alarm")] ==
+          ["begin", "epoch", "epoch", "epoch", "end", "finished"], kinds)
+    begin, epochs = told[kinds.index("begin")], [e for e in told if e["event"] == "epoch"]
+    check("begin", begin["train"] == 728 and begin["test"] == 312 and begin["steps"] == 23 and begin["classes"] == 26
+          and begin["settings"]["optimizer"] and begin["settings"]["keep"] == "best" and begin["plan_bytes"] > 0, begin)
+    check("epochs", [e["epoch"] for e in epochs] == [1, 2, 3] and all(e["test_accuracy"] is not None for e in epochs))
+    end = told[kinds.index("end")]
+    check("end", len(end["confusion"]) == 26 and sum(map(sum, end["confusion"])) == 312 and len(end["classes"]) == 26)
+    check("finished", told[-1]["folder"] == "a" and told[-1]["accuracy"] == max(e["test_accuracy"] for e in epochs))
+    with open("a/epochs.jsonl") as file:
+        lines = [json.loads(line) for line in file]
+    check("epochs.jsonl", [line["test_accuracy"] for line in lines] == [e["test_accuracy"] for e in epochs], lines)
+    with open("a/run.json") as file:
+        record = json.load(file)
+    check("run.json", record["settings"] == begin["settings"] and record["kernels"] and len(record["data"]["hash"]) == 64
+          and record["machine"]["threads"] >= 1 and record["optimizer"]["lr"] == 0.02 and record["plan"]["total"] > 0, record)
+    with open("a/report.html") as file:
+        page = file.read()
+    check("report.html", "letter_mlp" in page and page.rstrip().endswith("</html>"), page[:200])
+
+
+def test_text():
+    text = works("train", *LETTERS, "--epochs", "2", "--out", "b")
+    check("a log has a line an epoch", text.count("\nepoch ") == 2 and "\033" not in text and "\r" not in text and
+          text.splitlines()[-1] == "saved b/ (weights.safetensors, report.html)", text)
+    quiet = works("train", *LETTERS, "--epochs", "2", "--quiet", "--out", "c")
+    check("quiet", quiet.startswith("accuracy ") and len(quiet.splitlines()) == 2, quiet)
+    check("quiet changes nothing", digest("b", "weights.safetensors") == digest("c", "weights.safetensors"))
+    master, slave = pty.openpty()
+    r = run("train", *LETTERS, "--epochs", "2", "--out", "d", stdout=slave, env=dict(os.environ, TERM="xterm"))
+    os.close(slave)
+    shown = os.read(master, 100000).decode()
+    os.close(master)
+    check("a live line on a terminal", r.returncode == 0 and "\r\033[K" in shown and "epoch 2/2" in shown, shown)
+    works("train", *LETTERS, "--epochs", "1")
+    works("train", *LETTERS, "--epochs", "1")
+    names = sorted(os.listdir("runs"))
+    check("runs are numbered", len(names) == 2 and names[0].endswith("letter_mlp-1") and names[1].endswith("letter_mlp-2"), names)
+
+
+def test_folds():
+    told = events("letter_mlp", "--data", "synth:letter,n=260", "--folds", "3", "--epochs", "1", "--out", "folds")
+    check("three folds", [e["fold"] for e in told if e["event"] == "begin"] == [1, 2, 3], told)
+    ends = [e["accuracy"] for e in told if e["event"] == "end"]
+    check("their mean", len(ends) == 3 and abs(told[-1]["accuracy"] - sum(ends) / 3) < 1e-8 and told[-1]["spread"] is not None)
+    check("each has its report", all(os.path.exists("folds/fold-0%d/report.html" % k) for k in (1, 2, 3))
+          and os.path.exists("folds/report.html"))
+    refuses(1, "has 3 folds: say which", "eval", "folds")
+    one = json.loads(works("eval", "folds", "--fold", "2", "--json"))
+    check("eval of a fold", abs(one["accuracy"] - ends[1]) < 0.02, (one["accuracy"], ends))
+
+
+def wait_for(path, process):
+    """Until the file is there; then nothing more happens until the process is told to go on."""
+    while not os.path.exists(path) and process.poll() is None:
+        time.sleep(0.002)
+    process.send_signal(signal.SIGSTOP)
+
+
+def interrupt(process):
+    process.send_signal(signal.SIGINT)
+    process.send_signal(signal.SIGCONT)
+
+
+def test_interrupt():
+    works("train", *LETTERS, "--epochs", "100", "--out", "whole", "--quiet")
+    p = subprocess.Popen([BRASA, "train", *LETTERS, "--epochs", "100", "--out", "cut"], stdout=subprocess.PIPE,
+                         stderr=subprocess.PIPE, text=True)
+    wait_for("cut/epochs.jsonl", p)
+    with open("/proc/%d/status" % p.pid) as file:
+        threads = int(file.read().split("Threads:")[1].split()[0])
+    check("no more threads than --threads, and the loader's", threads <= 2, threads)
+    refuses(1, "another process is at work there", "train", "--resume", "cut")
+    states = {r["folder"]: r["state"] for r in json.loads(works("runs", ".", "--json"))}
+    check("a run at work", states.get("./cut") == "running", states)
+    interrupt(p)
+    out, err = p.communicate(timeout=100)
+    check("Ctrl-C", p.returncode == 130 and "--resume cut" in out and not err, (p.returncode, out[-300:], err))
+    states = {r["folder"]: r["state"] for r in json.loads(works("runs", ".", "--json"))}
+    check("a stopped run", states.get("./cut") == "stopped", states)
+    text = works("train", "--resume", "cut/")
+    check("it goes on", "goes on after epoch" in text and "saved cut/ (" in text, text)
+    check("to the same end", digest("cut", "weights.safetensors") == digest("whole", "weights.safetensors"))
+    check("a finished run is left alone", len(works("train", "--resume", "cut").splitlines()) == 1)
+
+
+def limited():
+    resource.setrlimit(resource.RLIMIT_FSIZE, (6000, 6000))
+
+
+def test_full_disk():
+    """What cannot be written is told, and what was there survives; with room it goes on to the same end."""
+    r = run("train", *LETTERS, "--epochs", "100", "--out", "full", preexec_fn=limited)
+    check("no room from the beginning", r.returncode == 1 and "File too large" in r.stderr and len(r.stderr.splitlines()) == 1, r)
+    p = subprocess.Popen([BRASA, "train", *LETTERS, "--epochs", "100", "--out", "full2", "--quiet"], stdout=subprocess.DEVNULL)
+    wait_for("full2/epochs.jsonl", p)
+    interrupt(p)
+    p.wait(100)
+    before = digest("full2", "checkpoint.safetensors")
+    r = run("train", "--resume", "full2", preexec_fn=limited)
+    check("no room later", r.returncode == 1 and "File too large" in r.stderr, r)
+    check("the last checkpoint survives", digest("full2", "checkpoint.safetensors") == before)
+    check("nothing is left over", not [n for n in os.listdir("full2") if n.endswith(".tmp")], os.listdir("full2"))
+    works("train", "--resume", "full2", "--quiet")
+    check("with room", digest("full2", "weights.safetensors") == digest("whole", "weights.safetensors"))
+
+
+def test_pictures():
+    small_data.pictures("photos", 40)
+    with open("my.net", "w") as file:
+        file.write(NET)
+    words = ["my.net", "--data", "images:photos", "--epochs", "4", "--split", "70/30", "--threads", "1", "--batch", "8"]
+    told = events(*words, "--out", "p")
+    check("pictures are resized, cropped and mirrored", told and "resize=12 crop=10x10 flip=horizontal" in
+          next(e for e in told if e["event"] == "begin")["settings"]["transform"], told[:2])
+    check("red and blue are told apart", told[-1]["accuracy"] > 0.9, told[-1])
+    answer = [json.loads(line) for line in works("predict", "p", "photos/red/000.png", "photos/blue/001.png", "--json").splitlines()]
+    check("predict", [a["classes"][0]["name"] for a in answer] == ["red", "blue"] and
+          all(abs(sum(c["probability"] for c in a["classes"]) - 1) < 1e-6 for a in answer), answer)
+    text = works("predict", "p", "photos/red/000.png", "--top", "1")
+    check("predict as text", len(text.splitlines()) == 2 and "red" in text and "%" in text, text)
+    os.remove("my.net")
+    check("the network is in the run", "accuracy" in works("eval", "p"))
+    result = json.loads(works("eval", "p", "--json"))
+    check("eval is the result", result["samples"] == 12 and result["accuracy"] == told[-1]["accuracy"], result)
+    small_data.pictures("others", 10, seed=1)
+    check("eval on other data", json.loads(works("eval", "p", "--data", "images:others", "--json"))["samples"] == 10)
+    refuses(1, "has other classes", "eval", "p", "--data", "synth:fire,n=6")
+    with open("photos/red/zzz.png", "wb") as file:
+        file.write(b"\x89PNG\r\n\x1a\nrubbish")
+    r = run("predict", "p", "photos/red/zzz.png", "photos/red/000.png")
+    check("a broken picture does not stop the others", r.returncode == 1 and "zzz.png" in r.stderr and "red" in r.stdout, r)
+    with open("my.net", "w") as file:
+        file.write(NET)
+    r = run("train", *words, "--quiet", "--out", "q")
+    check("a broken picture stops a training", r.returncode == 1 and "zzz.png" in r.stderr, r)
+    told = events(*words, "--skip-bad", "--out", "r")
+    check("unless told to pass over it", [e for e in told if e["event"] == "note" and "zzz.png" in e["text"]]
+          and told[-1]["event"] == "finished", told[:3])
+
+
+def test_presets():
+    wanted = {"mnist": ("synth:digits,n=60", "mnist_cnn", "adadelta", 128, "keras2", "70/30"),
+              "cifar10": ("synth:cifar10,n=60", "cifar10_cnn", "rmsprop lr=0.0001 decay=1e-6", 128, "keras2", "70/30"),
+              "letter": ("synth:letter,n=260", "letter_mlp", "sgd lr=0.001 decay=1e-7", 128, "keras2", "70/30"),
+              "fire-small": ("synth:fire,n=6", "mobilenet_v2", "sgd lr=0.001 momentum=0.9", 1, "torch", "all")}
+    for name, (data, *settings) in wanted.items():
+        told = events("--preset", name, "--data", data, "--epochs", "1", "--out", "preset-" + name)
+        s = next((e["settings"] for e in told if e["event"] == "begin"), {})
+        check("preset " + name, [s.get(k) for k in ("model", "optimizer", "batch", "dialect", "split")] == settings, s)
+    refuses(2, "did you mean 'mnist'", "train", "--preset", "mnits")
+    refuses(2, "--data is missing: idx:DIR", "train", "--preset", "mnist")
+
+
+def test_refusals():
+    refuses(2, "MODEL|FILE.net is missing", "train", "--data", "synth:letter")
+    refuses(2, "--data is missing", "train", "letter_mlp")
+    refuses(2, "--fold needs --folds", "train", *LETTERS, "--fold", "2")
+    refuses(2, "--batch cannot be given", "train", "--resume", "a", "--batch", "3")
+    refuses(2, "unexpected 'letter_mlp'", "train", "letter_mlp", "--resume", "a")
+    refuses(2, "--epochs: expected a number from 1", "train", *LETTERS, "--epochs", "0")
+    refuses(1, "did you mean 'letter_mlp'", "train", "leter_mlp", "--data", "synth:letter")
+    refuses(1, "mnist_cnn takes 1x28x28, but synth:letter gives 16", "train", "mnist_cnn", "--data", "synth:letter")
+    refuses(1, "there is a run already", "train", *LETTERS, "--out", "a")
+    refuses(1, "No such file", "train", *LETTERS, "--out", "no/such/folder")
+    refuses(1, "No such file", "train", "--resume", "nothing")
+    refuses(1, "No such file", "eval", "nothing")
+    refuses(1, "learned from numbers", "predict", "a", "x.png")
+    refuses(2, "RUN IMAGE... is missing", "predict", "a")
+    with open("a/weights.safetensors", "r+b") as file:
+        file.truncate(1000)
+    refuses(1, "a/weights.safetensors", "eval", "a")
+    with open("b/run.json", "r+b") as file:
+        file.truncate(100)
+    refuses(1, "b/run.json: byte ", "eval", "b")
+    r = run("runs", ".")
+    check("a broken run does not hide the others", r.returncode == 1 and "b/run.json" in r.stderr and "./a " in r.stdout, r)
+    check("no runs", json.loads(works("runs", "photos", "--json")) == [])
+    refuses(1, "No such file", "runs", "nothing")
+
+
+with tempfile.TemporaryDirectory() as temporary:
+    os.chdir(temporary)
+    for test in (test_events, test_text, test_folds, test_interrupt, test_full_disk, test_pictures, test_presets, test_refusals):
+        test()
+    os.chdir("/")
+print("%d passed, %d failed" % (passed, failed))
+sys.exit(failed > 0)
