@@ -1,0 +1,103 @@
+"""Trainings that are killed, at random moments or right before a write, sync or rename, and resumed until they end:
+the weights must have the bits of a training that nobody disturbed. test_resume.py and test_resume_long.py say how
+often."""
+import hashlib, os, random, shutil, subprocess, sys, tempfile, time
+
+SOURCE = os.environ.get("BRASA_SOURCE", os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
+BRASA = os.path.join(os.environ.get("BRASA_BUILD", os.path.join(SOURCE, "build")), "brasa")
+sys.path.insert(0, os.path.join(SOURCE, "tests", "tools"))
+import small_data
+
+IDX_NET = "input 1 8 8\nconv 6 3x3 name=c\nbatchnorm name=n\nrelu\ndropout 0.3\nflatten\nclassify 10 name=f\n"
+PICTURE_NET = "input 3 10 10\nconv 6 3x3 name=c\nbatchnorm name=n\nrelu\nflatten\ndropout 0.3\nclassify 2 name=f\n"
+AUGMENT = "resize=13 crop=10 random_crop flip=horizontal"
+
+passed = failed = 0
+
+
+def check(name, ok, said=""):
+    global passed, failed
+    passed, failed = passed + bool(ok), failed + (not ok)
+    if not ok:
+        print("FAILED: %s\n%s" % (name, str(said)[:2000]))
+
+
+def digest(path):
+    with open(path, "rb") as file:
+        return hashlib.sha256(file.read()).hexdigest()
+
+
+def build_shim(folder):
+    """The library that kills, or None."""
+    shim = os.path.join(folder, "kill_at.so")
+    try:
+        r = subprocess.run([os.environ.get("CC", "cc"), "-shared", "-fPIC", "-O1", "-o", shim,
+                            os.path.join(SOURCE, "tests", "tools", "kill_at.c"), "-ldl"], capture_output=True)
+    except OSError:
+        return None
+    return shim if r.returncode == 0 else None
+
+
+def attempt(words, draw, length, shim):
+    """Runs it and kills it; returns what subprocess says."""
+    env = dict(os.environ)
+    by_call = shim is not None and draw.random() < 0.5
+    if by_call:
+        env.update(LD_PRELOAD=shim, KILL_AT=str(draw.randint(1, 150)))
+    p = subprocess.Popen([BRASA, *words], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=env)
+    if not by_call:
+        try:
+            p.wait(draw.uniform(0, 1.2 * length))
+        except subprocess.TimeoutExpired:
+            p.kill()
+    err = p.communicate(timeout=300)[1]
+    return p.returncode, err.decode()
+
+
+def disturb(name, words, kills, draw, shim):
+    begin = time.time()
+    r = subprocess.run([BRASA, "train", *words, "--quiet", "--out", name + "-whole"], capture_output=True, text=True)
+    length = time.time() - begin
+    check(name + ": undisturbed", r.returncode == 0, r)
+    wanted = digest(name + "-whole/weights.safetensors")
+    cut, killed, runs, torn = name + "-cut", 0, 0, 0
+    while killed < kills or os.path.exists(cut):
+        fresh = not os.path.exists(cut + "/run.json")
+        call = ["train", *words, "--out", cut] if fresh else ["train", "--resume", cut]
+        code, said = attempt(call + ["--quiet"], draw, length if killed < kills else 1000, shim if killed < kills else None)
+        if code == -9:
+            killed += 1
+            torn += any(n.endswith(".tmp") for n in os.listdir(cut)) if os.path.exists(cut) else 0
+            continue
+        check(name + ": goes on after a kill", code == 0, (code, said))
+        if code != 0:
+            return
+        runs += 1
+        check("%s: the same bits, %d kills so far" % (name, killed), digest(cut + "/weights.safetensors") == wanted)
+        check(name + ": nothing is left over", not any(n.endswith(".tmp") for n in os.listdir(cut)), os.listdir(cut))
+        check(name + ": all epochs are told once", open(cut + "/epochs.jsonl").read().count("\n") ==
+              open(name + "-whole/epochs.jsonl").read().count("\n"))
+        shutil.rmtree(cut)
+    print("%s: %d kills, %d of them in the middle of a file, %d trainings ended with the same bits" %
+          (name, killed, torn, runs))
+
+
+def main(kills):
+    draw = random.Random(7)
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        shim = build_shim(folder)
+        if not shim:
+            print("skipped the kills in system calls: no C compiler")
+        small_data.idx("digits", 300)
+        small_data.pictures("photos", 48)
+        for name, text in (("idx.net", IDX_NET), ("pictures.net", PICTURE_NET)):
+            with open(name, "w") as file:
+                file.write(text)
+        common = ["--batch", "16", "--save-every", "0.01", "--optimizer", "adam", "--seed", "3"]
+        disturb("idx", ["idx.net", "--data", "idx:digits", "--epochs", "25", "--threads", "2", *common], kills, draw, shim)
+        disturb("pictures", ["pictures.net", "--data", "images:photos", "--epochs", "25", "--threads", "1", "--split", "70/30",
+                             "--transform", AUGMENT, *common], kills, draw, shim)
+        os.chdir("/")
+    print("%d passed, %d failed" % (passed, failed))
+    sys.exit(failed > 0)
