@@ -271,9 +271,11 @@ static const struct layer_row {
 } layers[] = {
     {"oi", {1, 70, {2, {1, 64}}, {0}, true}, true},
     {"oi of many samples", {33, 7, {2, {1, 2064}}, {0}, false}, true},
-    {"oi of odd rows", {3, 70, {2, {1, 513}}, {0}, true}, false},
+    {"oi of odd rows", {3, 70, {2, {1, 513}}, {0}, true}, true},
     {"io", {5, 1040, {2, {1, 37}}, {.permuted = 1, .order = {1, 0}}, true}, true},
-    {"io of odd rows", {5, 70, {2, {1, 37}}, {.permuted = 1, .order = {1, 0}}, true}, false},
+    {"io of odd rows", {5, 70, {2, {1, 37}}, {.permuted = 1, .order = {1, 0}}, true}, true},
+    {"io of three", {5, 3, {2, {1, 700}}, {.permuted = 1, .order = {1, 0}}, true}, true},
+    {"io of a long odd row", {2, 2071, {2, {1, 9}}, {.permuted = 1, .order = {1, 0}}, true}, true},
     {"OI16i16o", {5, 70, {2, {1, 37}}, {.nblocks = 2, .axis = {1, 0}, .block = {16, 16}}, true}, true},
     {"OI16i32o", {1, 70, {2, {1, 37}}, {.nblocks = 2, .axis = {1, 0}, .block = {16, 32}}, true}, true},
     {"OI16i64o", {9, 130, {2, {1, 137}}, {.nblocks = 2, .axis = {1, 0}, .block = {16, 64}}, false}, true},

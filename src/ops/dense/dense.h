@@ -53,8 +53,7 @@ typedef struct dense_part {
 } dense_part;
 
 void dense_part_init(dense_part *p, const step *s);
-/* Updates `count` weights from the `first` one on, as they are stored, by their gradient. Kernels may ask for aligned
- * data: `first` is a multiple of what a vector holds. */
+/* Updates `count` weights from the `first` one on, as they are stored, by their gradient. */
 void dense_part_run(dense_part *p, int64_t first, int64_t count, void *gradient);
 
 #endif
