@@ -52,8 +52,8 @@ static brasa_session *plan(brasa_graph *g, const char *model, int64_t batch, boo
     return s;
 }
 
-/* Whether what is claimed here holds for this build and machine: AVX2 has no fast kernel for AlexNet's first layer.
- */
+/* Whether what is claimed here holds for this build and machine: with AVX2
+ * AlexNet's first layer has a kernel in the plain order only. */
 static bool claimed(const char *model)
 {
     return library_onednn() && isa_available() >= (strcmp(model, "alexnet") == 0 ? ISA_AVX512 : ISA_AVX2);
@@ -67,8 +67,7 @@ static void check_model(const char *model, int64_t batch, bool inference)
         const graph *made = &s->current->graph;
         const reorders r = count_reorders(made);
         CHECK(r.inputs <= 1);
-        CHECK_INT(r.activations,
-                  0); /* weights that batch norm is folded into are none of the state's: none of them */
+        CHECK_INT(r.activations, 0); /* nor weights that batch norm was folded into, which are not state */
         CHECK(r.most <= 1);
         CHECK(r.weights <= (inference ? 0 : count_ops(made, "conv2d_grad_data")));
     }

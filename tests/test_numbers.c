@@ -89,6 +89,40 @@ TEST(nan_passes_when_fused)
     brasa_context_free(ctx);
 }
 
+/* However far below zero: nothing of it comes through. */
+TEST(nothing_negative_passes_when_fused)
+{
+    static const char *const rows[][3] = {
+        {"dense", "4x64", "32"},
+        {"conv2d", "2x16x6x6", "16 3 pad=1"},
+        {"conv2d", "2x16x6x6", "16 3 pad=1 groups=16"},
+        {"conv2d", "1x32x24x24", "32 3x3 pad=1"}, /* for Winograd's algorithm */
+    };
+    brasa_context *ctx = context_of(2);
+    for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++) {
+        graph g;
+        proof p;
+        CASE("%s %s", rows[r][0], rows[r][2]);
+        graph_init(&g, ctx);
+        CHECK_STATUS(build_wrapped(&g, op_find(rows[r][0]), &(op_case){rows[r][1], rows[r][2]}, &relu_op), BRASA_OK);
+        CHECK_STATUS(proof_make(&p, &g, (proof_options){.fuse = true, .in_place = true}), BRASA_OK);
+        int x0 = graph_find(&p.program.graph, "x0"), y = graph_find(&p.program.graph, "y");
+        for (int64_t i = 0, count = proof_count(&p, x0); i < count; i++)
+            proof_set_start(&p, x0, i, i % 3 ? 1e35 : -1e35);
+        CHECK_STATUS(proof_run(&p, 60), BRASA_OK);
+        int64_t negative = 0, zero = 0;
+        for (int64_t i = 0, count = proof_count(&p, y); i < count; i++) {
+            negative += !(proof_get(&p, y, i) >= 0);
+            zero += proof_get(&p, y, i) == 0;
+        }
+        CHECK_INT(negative, 0);
+        CHECK(zero > 0);
+        proof_free(&p);
+        graph_clear(&g);
+    }
+    brasa_context_free(ctx);
+}
+
 TEST(relu6_gradient_above_six)
 {
     const double x[] = {-1, 3, 6.5, 5.5};

@@ -323,7 +323,8 @@ static dnnl_status_t append_relu(dnnl_post_ops_t ops, float slope)
 #endif
 
 /* Whether the library applies the activation; else it is a pass of its own. The library's plain ReLU and its clipping
- * make 0 of NaN, which would hide a network that has come apart; with a slope, however small, ReLU lets NaN pass. Its
+ * make 0 of NaN, which would hide a network that has come apart; with a slope ReLU lets NaN pass. The smallest slope
+ * there is makes -0 of all that is finite and negative, as threads take such numbers for zero in a step. Its
  * Winograd knows the plain one only. And no chain of its operations is a ReLU6 that lets NaN pass and keeps every
  * bit: clip and minimum drop NaN, 6 - relu(6 - x) rounds. */
 static bool fuses_relu(const onednn_layer *l)
@@ -342,7 +343,7 @@ static dnnl_status_t make_attr(bool relu, dnnl_primitive_attr_t *out)
         return status;
     status = dnnl_post_ops_create(&ops);
     if (status == dnnl_success)
-        status = append_relu(ops, FLT_MIN);
+        status = append_relu(ops, FLT_TRUE_MIN);
     if (status == dnnl_success)
         status = dnnl_primitive_attr_set_post_ops(*out, ops);
     if (ops)
@@ -540,17 +541,40 @@ static brasa_status open_as(graph *g, node *n, const handles *h, const onednn_la
     return BRASA_OK;
 }
 
-/* The library chooses the layout of the weights; where it takes one that Brasa cannot describe, they are plain. */
+/* The layout that the forward pass wants the weights in; false where it has none that Brasa can describe. */
+static bool forward_weights(const onednn_layer *l, dnnl_engine_t engine, layout *out)
+{
+    onednn_layer forward = *l;
+    dnnl_primitive_desc_t pd = NULL;
+    forward.pass = ONEDNN_FORWARD;
+    bool found = make_pd(&forward, engine, NULL, &pd) == dnnl_success &&
+                 layout_of(dnnl_primitive_desc_query_md(pd, dnnl_query_weights_md, 0), l->wei.shape, l->groups, out);
+    if (pd)
+        dnnl_primitive_desc_destroy(pd);
+    return found;
+}
+
+/* The library chooses the layout of the weights. The data gradient of a dense layer is first asked for in that of the
+ * forward pass, which saves a reorder of them in each step: the library's choice may be another, though both are as
+ * fast. Where it takes one that Brasa cannot describe, they are plain. */
 brasa_status onednn_open(graph *g, node *n, const onednn_layer *layer, const onednn_places *places)
 {
     static const layout plain = {0};
     const handles *h = NULL;
+    layout shared;
+    onednn_layer again = *layer;
     brasa_status status = get_handles(g->ctx, &h);
-    if (status == BRASA_OK)
-        status = open_as(g, n, h, layer, places);
+    if (status != BRASA_OK)
+        return status;
+    if (layer->pass == ONEDNN_DATA && !layer->window && forward_weights(layer, h->engine, &shared)) {
+        again.wei.layout = &shared;
+        status = open_as(g, n, h, &again, places);
+        if (status != BRASA_NO_KERNEL)
+            return status;
+    }
+    status = open_as(g, n, h, layer, places);
     if (status != BRASA_NO_KERNEL || layer->wei.layout)
         return status;
-    onednn_layer again = *layer;
     again.wei.layout = &plain;
     return open_as(g, n, h, &again, places);
 }

@@ -44,22 +44,26 @@ static brasa_status open(graph *g, node *n, onednn_pass pass, int src, int wei, 
     const shape *x = &g->values[src].shape, *y = &g->values[dst].shape;
     const layout src_layout = cpu_activation_layout(g->ctx, x), dst_layout = cpu_activation_layout(g->ctx, y);
     const layout plain = {0};
-    return onednn_open(g, n,
-                       &(onednn_layer){
-                           .pass = pass,
-                           .src = {x, &src_layout},
-                           .wei = {&g->values[wei].shape, NULL},
-                           .bia = {bia < 0 ? NULL : &g->values[bia].shape, &plain},
-                           .dst = {y, &dst_layout},
-                           .window = true,
-                           .groups = t->groups,
-                           .stride = t->window.stride,
-                           .dilation = t->window.dilation,
-                           .pad = t->window.pad,
-                           .winograd = n->kernel->supports == suits_winograd,
-                           .act = n->act,
-                       },
-                       places);
+    onednn_layer layer = {
+        .pass = pass,
+        .src = {x, &src_layout},
+        .wei = {&g->values[wei].shape, NULL},
+        .bia = {bia < 0 ? NULL : &g->values[bia].shape, &plain},
+        .dst = {y, &dst_layout},
+        .window = true,
+        .groups = t->groups,
+        .stride = t->window.stride,
+        .dilation = t->window.dilation,
+        .pad = t->window.pad,
+        .winograd = n->kernel->supports == suits_winograd,
+        .act = n->act,
+    };
+    brasa_status status = onednn_open(g, n, &layer, places);
+    if (status != BRASA_NO_KERNEL || layer.winograd)
+        return status;
+    /* With AVX2 the library has nothing in blocks for odd first layers, such as AlexNet's, but a matrix product. */
+    layer.src.layout = layer.dst.layout = &plain;
+    return onednn_open(g, n, &layer, places);
 }
 
 static brasa_status open_forward(graph *g, node *n)
