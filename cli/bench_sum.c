@@ -149,6 +149,8 @@ int run_bench_sum(const options *o)
     network n;
     sum s = {0};
     options of_model = *o;
+    if (o->seconds >= 0)
+        return complain(MISUSED, "bench ops: --sum takes no --seconds: each kernel runs %d times", REPEATS);
     if (o->words)
         return complain(MISUSED, "bench ops: --sum takes no op, unexpected '%s'", o->word[0]);
     of_model.word[0] = o->sum;

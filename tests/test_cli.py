@@ -244,6 +244,7 @@ def test_refusals():
     refuses(1, "no dialect 'torhc', did you mean 'torch'", "explain", "mnist_cnn", "--dialect", "torhc")
     refuses(1, "did you mean 'adam'", "explain", "mnist_cnn", "--optimizer", "adma lr=1")
     refuses(1, "lr", "explain", "mnist_cnn", "--optimizer", "sgd lr=-1")
+    refuses(2, "--sum takes no --seconds", "bench", "ops", "--sum", "letter_mlp", "--seconds", "1")
     refuses(2, "--sum takes no op", "bench", "ops", "relu", "--sum", "letter_mlp")
     refuses(1, "there is no model", "bench", "ops", "--sum", "nope")
     refuses(1, "there is no op 'conv3d', did you mean 'conv2d'", "bench", "ops", "conv3d")
