@@ -6,7 +6,7 @@
 Run it with a Python that has torch and torchvision. Both do the same step (forward, softmax cross-entropy, backward,
 SGD with momentum 0.9, 1000 classes, 224 x 224) with the same number of threads, each in a process of its own. PyTorch
 is tried in its two memory formats, and compiled where --compile is given; its best form counts. Rounds alternate,
-because machines change their speed; a figure is the median over all steps of all rounds.
+because machines change their speed; a figure is the median of the rounds' medians.
 """
 import argparse
 import json
@@ -58,7 +58,7 @@ def run(command, threads):
 
 
 def compare(o, network, batch):
-    ours, rss, planned = [], 0, 0
+    ours, rss = [], 0
     theirs = {}
     steps = max(o.steps, 20) if batch == 1 else o.steps
     forms = [(f, False) for f in FORMS] + ([(f, True) for f in FORMS] if o.compile else [])
@@ -71,7 +71,7 @@ def compare(o, network, batch):
         for form, compiled in forms:
             r = run([sys.executable, __file__, "--one", network, str(batch), form, str(o.threads), str(steps),
                      str(int(compiled))], o.threads)
-            theirs.setdefault((form, compiled), []).extend(r["times"])
+            theirs.setdefault((form, compiled), []).append(statistics.median(r["times"]))
             torch_rss[form, compiled] = max(torch_rss.get((form, compiled), 0), r["rss"])
             version = r["version"]
     best = min(theirs, key=lambda k: statistics.median(theirs[k]))
