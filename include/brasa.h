@@ -191,6 +191,7 @@ typedef struct brasa_session_options {
     bool no_fusion;        /* these two keep the plan plain, for tests and debugging */
     bool no_inplace;
     const char *kernels; /* only kernels whose name contains this text, where there is one; NULL: the best */
+    const char *freeze;  /* parameters that stay as they are: names, with * for any text, as in "features.*, fc1.*" */
 } brasa_session_options;
 
 /* Compiles the graph: infer, differentiate, fuse, choose kernels, lay out memory, set initial weights.

@@ -203,6 +203,8 @@ static brasa_status compile(brasa_session *s, program *p)
     brasa_status status = pass_lower(g, s->source, p->batch, p->training);
     if (status == BRASA_OK)
         status = pass_views(g);
+    if (status == BRASA_OK)
+        freeze_apply(s, g);
     if (status == BRASA_OK && p->training)
         status = optimizer_emit(s, g);
     if (status == BRASA_OK && !s->options.no_fusion)
@@ -300,6 +302,8 @@ static brasa_status start(brasa_session *s, const brasa_session_options *o)
         return fail(s->ctx, BRASA_BAD_ARGUMENT, "clip_norm: expected a number of at least 0, got %g", o->clip_norm);
     if (o->kernels && !(s->kernels = pool_text(&s->pool, "%s", o->kernels)))
         return fail_memory(s->ctx, strlen(o->kernels) + 1);
+    if (o->freeze && (status = freeze_read(s, o->freeze)) != BRASA_OK)
+        return status;
     if (!o->inference)
         status = optimizer_read(s, o->optimizer ? o->optimizer : "sgd", o->schedule ? o->schedule : "constant");
     if (status == BRASA_OK)
@@ -343,7 +347,7 @@ brasa_status brasa_session_new(brasa_graph *g, const brasa_session_options *opti
     s->pool.ctx = g->ctx;
     s->source = g;
     s->options = *o;
-    s->options.optimizer = s->options.schedule = s->options.kernels = NULL;
+    s->options.optimizer = s->options.schedule = s->options.kernels = s->options.freeze = NULL;
     s->options.batch = o->batch ? o->batch : 1;
     brasa_status status = start(s, o);
     if (status == BRASA_OK)

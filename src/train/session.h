@@ -21,7 +21,7 @@ struct brasa_session {
     brasa_context *ctx;
     const graph *source;
     brasa_session_options options; /* the texts in it are not kept: they are parsed below */
-    const char *kernels;           /* copied */
+    const char *kernels, *freeze;  /* copied */
     pool pool;
 
     const optimizer_def *optimizer;
@@ -57,5 +57,10 @@ brasa_status session_save(brasa_session *s, const char *path, int32_t what, cons
 brasa_status optimizer_read(brasa_session *s, const char *optimizer, const char *schedule);
 /* optimizer.c: differentiates a lowered program and adds the update nodes. */
 brasa_status optimizer_emit(brasa_session *s, graph *g);
+
+/* freeze.c: checks options->freeze, that each of its names stands for a parameter, and keeps it. */
+brasa_status freeze_read(brasa_session *s, const char *list);
+/* freeze.c: takes those parameters out of training, in a lowered program. */
+void freeze_apply(const brasa_session *s, graph *g);
 
 #endif

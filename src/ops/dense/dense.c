@@ -130,7 +130,7 @@ static void grad(grad_args *a)
     const int *in = a->n->in;
     if (a->need[0])
         a->din[0] = grad_emit(a, &dense_grad_data_op, 2, (int[]){in[1], a->dout[0]}, 1, in);
-    if (!a->need[1])
+    if (!a->need[1] && (a->n->nin < 3 || !a->need[2]))
         return;
     a->din[1] = grad_emit(a, &dense_grad_weights_op, 2, (int[]){in[0], a->dout[0]}, a->n->nin - 1, in + 1);
     if (a->n->nin > 2 && a->din[1] >= 0)
