@@ -192,6 +192,11 @@ typedef struct brasa_session_options {
     bool no_inplace;
     const char *kernels; /* only kernels whose name contains this text, where there is one; NULL: the best */
     const char *freeze;  /* parameters that stay as they are: names, with * for any text, as in "features.*, fc1.*" */
+    /* What each class counts in softmax cross-entropy, in training and evaluation, as CrossEntropyLoss(weight) of
+     * PyTorch: the loss is the sum of w[label] x loss of the sample / the sum of w[label]. As many numbers, of at
+     * least 0, as there are classes; copied. NULL: 1 each, or what the network file says. */
+    const float *class_weights;
+    int32_t class_weight_count;
 } brasa_session_options;
 
 /* Compiles the graph: infer, differentiate, fuse, choose kernels, lay out memory, set initial weights.

@@ -109,6 +109,8 @@ struct brasa_graph {
     unsigned fuse;           /* of FUSE_ACTIVATIONS, ... */
     struct readers *readers; /* of each value, while nodes are fused: see fuse.h */
     uint64_t seed;
+    /* Of every softmax_cross_entropy; NULL: what it has itself. */
+    const struct constants_attr *class_weights;
     const char *scope;
     const char *file; /* the model file that it was read from, or NULL */
     value *values;

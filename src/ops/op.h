@@ -175,9 +175,15 @@ const kernel *kernel_next(const op_def *op, dtype real, const kernel *after);
 const char *library_onednn(void);
 
 /* Ops that passes and other ops emit by name. */
-extern const op_def accuracy_op, add_op, clip_scale_op, constant_op, count_step_op, dense_op, moving_average_op,
-    relu6_grad_op, relu6_op, relu_grad_op, relu_op, reorder_op, reshape_op, schedule_op, softmax_cross_entropy_op,
-    softmax_grad_op, softmax_op, view_op;
+extern const op_def accuracy_op, add_op, clip_scale_op, constant_op, constants_op, count_step_op, dense_op,
+    moving_average_op, relu6_grad_op, relu6_op, relu_grad_op, relu_op, reorder_op, reshape_op, schedule_op,
+    softmax_cross_entropy_op, softmax_grad_op, softmax_op, view_op;
+
+/* The attribute of constants_op; the numbers must outlive the program. */
+typedef struct constants_attr {
+    int64_t count;
+    const float *values;
+} constants_attr;
 
 /* --- what several ops share (common.c) -------------------------------------------------------------------- */
 

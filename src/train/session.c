@@ -200,6 +200,7 @@ static brasa_status compile(brasa_session *s, program *p)
     g->real = s->options.float64 ? F64 : F32;
     g->seed = s->options.seed;
     g->inference = s->options.inference;
+    g->class_weights = s->class_weights;
     brasa_status status = pass_lower(g, s->source, p->batch, p->training);
     if (status == BRASA_OK)
         status = pass_views(g);
@@ -289,6 +290,29 @@ brasa_status brasa_session_prepare(brasa_session *s, bool training, int64_t batc
     return link_all(s);
 }
 
+static brasa_status read_class_weights(brasa_session *s, const brasa_session_options *o)
+{
+    const size_t count = o->class_weight_count > 0 ? (size_t)o->class_weight_count : 0;
+    bool used = false;
+    for (int i = 0; i < s->source->nnodes; i++)
+        used = used || s->source->nodes[i].op == &softmax_cross_entropy_op;
+    if (!used)
+        return fail(s->ctx, BRASA_WRONG_STATE, "class_weights: the network has no loss of classes");
+    for (size_t i = 0; i < count; i++)
+        if (!isfinite(o->class_weights[i]) || o->class_weights[i] < 0)
+            return fail(s->ctx, BRASA_BAD_ARGUMENT,
+                        "class_weights: expected numbers of at least 0, got %g for class %zu",
+                        (double)o->class_weights[i], i);
+    float *values = pool_get(&s->pool, count + 1, sizeof *values);
+    s->class_weights = pool_get(&s->pool, 1, sizeof *s->class_weights);
+    if (!values || !s->class_weights)
+        return fail_memory(s->ctx, count * sizeof *values);
+    if (count)
+        memcpy(values, o->class_weights, count * sizeof *values);
+    *s->class_weights = (constants_attr){(int64_t)count, values};
+    return BRASA_OK;
+}
+
 /* The first program decides what state there is; then memory is taken and the state set. */
 static brasa_status start(brasa_session *s, const brasa_session_options *o)
 {
@@ -303,6 +327,8 @@ static brasa_status start(brasa_session *s, const brasa_session_options *o)
     if (o->kernels && !(s->kernels = pool_text(&s->pool, "%s", o->kernels)))
         return fail_memory(s->ctx, strlen(o->kernels) + 1);
     if (o->freeze && (status = freeze_read(s, o->freeze)) != BRASA_OK)
+        return status;
+    if (o->class_weights && (status = read_class_weights(s, o)) != BRASA_OK)
         return status;
     if (!o->inference)
         status = optimizer_read(s, o->optimizer ? o->optimizer : "sgd", o->schedule ? o->schedule : "constant");
@@ -348,6 +374,7 @@ brasa_status brasa_session_new(brasa_graph *g, const brasa_session_options *opti
     s->source = g;
     s->options = *o;
     s->options.optimizer = s->options.schedule = s->options.kernels = s->options.freeze = NULL;
+    s->options.class_weights = NULL;
     s->options.batch = o->batch ? o->batch : 1;
     brasa_status status = start(s, o);
     if (status == BRASA_OK)

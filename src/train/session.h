@@ -22,6 +22,7 @@ struct brasa_session {
     const graph *source;
     brasa_session_options options; /* the texts in it are not kept: they are parsed below */
     const char *kernels, *freeze;  /* copied */
+    constants_attr *class_weights; /* copied, or NULL */
     pool pool;
 
     const optimizer_def *optimizer;

@@ -1,4 +1,5 @@
-/* constant.c - a scalar that never changes, such as the gradient of the loss by itself. Its attribute is a double. */
+/* constant.c - numbers that never change: a scalar, such as the gradient of the loss by itself, whose attribute is a
+ * double; and a vector, such as the weights of classes. */
 #include "ops/op.h"
 
 #ifdef REAL
@@ -6,6 +7,14 @@
 static brasa_status NAME(constant)(const step *s)
 {
     *(REAL *)s->out[0].data = (REAL) * (const double *)s->attr;
+    return BRASA_OK;
+}
+
+static brasa_status NAME(constants)(const step *s)
+{
+    const constants_attr *t = s->attr;
+    for (int64_t i = 0; i < t->count; i++)
+        ((REAL *)s->out[0].data)[i] = (REAL)t->values[i];
     return BRASA_OK;
 }
 
@@ -20,9 +29,16 @@ static brasa_status infer(infer_args *a)
     return BRASA_OK;
 }
 
-const op_def constant_op = {.name = "constant", .attr_size = sizeof(double), .infer = infer};
+static brasa_status infer_vector(infer_args *a)
+{
+    a->out[0] = shape_1(((const constants_attr *)a->attr)->count);
+    return BRASA_OK;
+}
 
-const op_def *const constant_parts[] = {&constant_op, NULL};
-const kernel constant_ref[] = {REFERENCE(constant_op, constant), {0}};
+const op_def constant_op = {.name = "constant", .attr_size = sizeof(double), .infer = infer};
+const op_def constants_op = {.name = "constants", .attr_size = sizeof(constants_attr), .infer = infer_vector};
+
+const op_def *const constant_parts[] = {&constant_op, &constants_op, NULL};
+const kernel constant_ref[] = {REFERENCE(constant_op, constant), REFERENCE(constants_op, constants), {0}};
 
 #endif

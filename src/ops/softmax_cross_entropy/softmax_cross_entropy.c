@@ -153,11 +153,30 @@ static int params(const void *attr, const shape *in, int nin, const dialect *d, 
     return 1;
 }
 
+/* The loss under the weights that the session was given, whatever weights it has of its own. */
+static void lower_weighted(lower_args *a)
+{
+    graph *g = a->g;
+    const constants_attr *given = g->class_weights;
+    const shape *src = &g->values[a->in[0]].shape;
+    if (src->dim[1] != given->count) {
+        graph_stick(g, fail(g->ctx, BRASA_BAD_SHAPE, "class_weights: %lld numbers for the %lld classes of '%s'",
+                            (long long)given->count, (long long)src->dim[1], a->n->name));
+        return;
+    }
+    const loss_attr t = {.smoothing = ((const loss_attr *)a->n->attr)->smoothing, .weights = true};
+    int n = emit(g, &constants_op, a->n->name, given, 0, NULL);
+    if (n >= 0)
+        n = emit(g, a->n->op, a->n->name, &t, 3, (int[]){a->in[0], a->in[1], g->nodes[n].out[0]});
+    for (int k = 0; n >= 0 && k < a->n->nout; k++)
+        a->out[k] = g->nodes[n].out[k];
+}
+
 /* Without labels there is no loss, but probabilities there are. */
 static void lower(lower_args *a)
 {
     if (!a->g->inference) {
-        lower_copy(a);
+        (a->g->class_weights ? lower_weighted : lower_copy)(a);
         return;
     }
     int n = emit(a->g, &softmax_op, a->n->name, NULL, 1, a->in);
