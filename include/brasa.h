@@ -197,6 +197,7 @@ typedef struct brasa_session_options {
      * least 0, as there are classes; copied. NULL: 1 each, or what the network file says. */
     const float *class_weights;
     int32_t class_weight_count;
+    bool deterministic; /* the same bits whatever the number of threads: a few kernels then run on one of them */
 } brasa_session_options;
 
 /* Compiles the graph: infer, differentiate, fuse, choose kernels, lay out memory, set initial weights.

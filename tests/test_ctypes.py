@@ -10,7 +10,8 @@ class SessionOptions(ctypes.Structure):
     _fields_ = [("batch", c_int64), ("optimizer", c_char_p), ("schedule", c_char_p), ("clip_norm", c_double),
                 ("seed", c_uint64), ("inference", c_bool), ("plan_only", c_bool), ("float64", c_bool),
                 ("keep_gradients", c_bool), ("no_fusion", c_bool), ("no_inplace", c_bool), ("kernels", c_char_p),
-                ("freeze", c_char_p), ("class_weights", c_void_p), ("class_weight_count", c_int32)]
+                ("freeze", c_char_p), ("class_weights", c_void_p), ("class_weight_count", c_int32),
+                ("deterministic", c_bool)]
 
 
 brasa = ctypes.CDLL(os.path.join(BUILD, "libbrasa.so"))

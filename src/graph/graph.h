@@ -106,6 +106,7 @@ struct brasa_graph {
     dtype real; /* of everything that is not an index: F32 or F64 */
     bool training;
     bool inference;          /* evaluation without labels */
+    bool deterministic;      /* results must not depend on the number of threads */
     unsigned fuse;           /* of FUSE_ACTIVATIONS, ... */
     struct readers *readers; /* of each value, while nodes are fused: see fuse.h */
     uint64_t seed;

@@ -201,6 +201,7 @@ static brasa_status compile(brasa_session *s, program *p)
     g->seed = s->options.seed;
     g->inference = s->options.inference;
     g->class_weights = s->class_weights;
+    g->deterministic = s->options.deterministic;
     brasa_status status = pass_lower(g, s->source, p->batch, p->training);
     if (status == BRASA_OK)
         status = pass_views(g);
