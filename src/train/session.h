@@ -49,6 +49,8 @@ const state *session_state(const brasa_session *s, const char *name);
 void *session_state_data(const brasa_session *s, const state *st);
 /* Where a transient value of the current program lies. */
 void *session_value_data(const brasa_session *s, const value *v);
+/* Fails in a session that is a plan only. */
+brasa_status session_check_memory(const brasa_session *s);
 
 /* weights.c: brasa_session_save with notes in the file, a list that ends with a key that is NULL. */
 struct tensor_note;
