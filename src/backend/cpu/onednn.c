@@ -513,9 +513,9 @@ void onednn_close(brasa_context *ctx, void *state)
     mem_put(ctx, o);
 }
 
-/* The library sums weight gradients and inner products in an order that depends on the number of threads.
- * Convolutions forward and by the data, Winograd's too, came out with the same bits on 1, 2, 3 and 4 threads in all
- * networks that were tried (2.6.3). */
+/* The library sums weight gradients and inner products in an order that depends on the number of threads. Direct
+ * convolutions, forward and by the data, came out with the same bits on 1, 2, 3 and 4 of them in all networks that
+ * were tried (2.6.3). */
 static bool depends_on_threads(const onednn_layer *l)
 {
     return l->pass == ONEDNN_WEIGHTS || !l->window;

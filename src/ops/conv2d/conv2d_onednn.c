@@ -14,7 +14,9 @@
  *
  * A batch of one picture of 20 x 20 (25 tiles) gains 1.3 to 2.1, one of 14 x 14 (16 tiles) nothing; hence the limits
  * below. Transformed tensors lie in the scratch space: see onednn.c for how much of it is too much. The price is
- * precision: errors of up to 5e-6 of the largest element, on the cases of the op, whose tolerance says so. */
+ * precision: errors of up to 5e-6 of the largest element, on the cases of the op, whose tolerance says so. And
+ * googlenet had other bits on two threads than on one: where that must not be, only the weight gradients are made
+ * with it, which then have one thread anyway. */
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/onednn.h"
 #include "ops/conv2d/conv2d.h"
@@ -31,6 +33,8 @@ static bool suits_winograd(const graph *g, const node *n)
     const shape *x = &g->values[data ? n->out[0] : n->in[0]].shape,
                 *y = &g->values[forward ? n->out[0] : n->in[1]].shape;
     const int64_t tiles = y->dim[0] * ((y->dim[2] + 3) / 4) * ((y->dim[3] + 3) / 4);
+    if (g->deterministic && (forward || data))
+        return false;
     return w->size.h == 3 && w->size.w == 3 && w->stride.h == 1 && w->stride.w == 1 && w->dilation.h == 1 &&
            w->dilation.w == 1 && p->top == p->bottom && p->top == p->left && p->top == p->right && t->groups == 1 &&
            tiles >= FEWEST_TILES && x->dim[1] >= FEWEST_CHANNELS && y->dim[1] >= FEWEST_CHANNELS;
