@@ -197,12 +197,23 @@ typedef struct brasa_session_options {
      * least 0, as there are classes; copied. NULL: 1 each, or what the network file says. */
     const float *class_weights;
     int32_t class_weight_count;
+    /* A training step computes the batch in so many equal parts, one after the other, with the memory of one of them:
+     * the result is that of the whole batch but for rounding. 0 or 1: the batch is whole. See brasa_session_new. */
+    int64_t parts;
     bool deterministic; /* the same bits whatever the number of threads: a few kernels then run on one of them */
 } brasa_session_options;
 
 /* Compiles the graph: infer, differentiate, fuse, choose kernels, lay out memory, set initial weights.
  * The graph must outlive the session and may serve several. On failure *out is NULL and
- * brasa_graph_error(graph) says why. */
+ * brasa_graph_error(graph) says why.
+ *
+ * With options.parts, everything is used as without: brasa_feed takes the whole batch, brasa_train walks through its
+ * parts, adds their gradients up and updates the weights once, dropout draws what it would draw for the whole batch,
+ * and the scalars that brasa_fetch reads, such as loss and accuracy, are those of the whole batch. Outputs of single
+ * samples ("logits") cannot be read after a training step. What is fed must stay where it is until brasa_train has
+ * returned. A batch of another size is cut into parts of the same size, the last one smaller if need be. Evaluation
+ * is not cut: its batch is what brasa_use says. Networks with batch norm, which computes with the whole batch, are
+ * refused. */
 BRASA_API brasa_status brasa_session_new(brasa_graph *graph, const brasa_session_options *options,
                                          brasa_session **out);
 BRASA_API void brasa_session_free(brasa_session *session);
@@ -242,6 +253,7 @@ BRASA_API int64_t brasa_session_steps(const brasa_session *session);
 /* What the session holds, to the byte. */
 typedef struct brasa_memory {
     uint64_t weights, buffers, optimizer; /* persistent */
+    uint64_t sums;                        /* persistent too: gradients added up over the parts of a batch */
     uint64_t transient;                   /* activations, gradients, workspace: the arena of the largest program */
     uint64_t lower_bound;                 /* the largest sum of bytes alive at one step; of the largest program too */
     uint64_t total; /* the one allocation that holds all of it, 64 bytes for alignment included */

@@ -56,6 +56,7 @@ typedef struct plan {
     const char *model;
     const char *optimizer, *schedule;
     double clip_norm;
+    int parts;
 } plan;
 
 enum { BATCH = 2, MOST_INPUTS = 3 * 32 * 32 };
@@ -74,8 +75,11 @@ static brasa_status run(heap *h, const plan *p, char *text, size_t size)
     if (status == BRASA_OK && !(g = brasa_graph_new(ctx)))
         status = BRASA_OUT_OF_MEMORY;
     if (status == BRASA_OK) {
-        brasa_session_options o = {
-            .batch = BATCH, .optimizer = p->optimizer, .schedule = p->schedule, .clip_norm = p->clip_norm};
+        brasa_session_options o = {.batch = BATCH,
+                                   .optimizer = p->optimizer,
+                                   .schedule = p->schedule,
+                                   .clip_norm = p->clip_norm,
+                                   .parts = p->parts};
         float loss = 0;
         status = brasa_model_build(g, p->model, 0);
         if (status == BRASA_OK)
@@ -122,10 +126,12 @@ TEST(each_allocation_fails)
         {"tiny_resnet", "adam", "cosine steps=10 warmup=2", 1},
         {"tiny_inception", "adadelta", "step every=3", 0},
         {"letter_mlp", "rmsprop", NULL, 0},
+        {"mnist_cnn", "sgd lr=0.01 momentum=0.9", NULL, 1, 2},
         {BRASA_SOURCE_DIR "/src/models/mnist_cnn.net", "sgd lr=0.01", NULL, 0},
     };
     for (size_t i = 0; i < sizeof plans / sizeof plans[0]; i++) {
-        CASE("%s", strstr(plans[i].model, ".net") ? "mnist_cnn.net" : plans[i].model);
+        CASE("%s%s", strstr(plans[i].model, ".net") ? "mnist_cnn.net" : plans[i].model,
+             plans[i].parts ? " in parts" : "");
         fail_each(&plans[i]);
     }
 }

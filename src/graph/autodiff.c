@@ -18,6 +18,8 @@ typedef struct tape {
 static int seed_gradient(graph *g)
 {
     double one = 1;
+    if (g->share >= 0)
+        return g->share;
     int n = emit(g, &constant_op, "loss", &one, 0, NULL);
     if (n < 0)
         return -1;

@@ -17,7 +17,7 @@ void graph_init(graph *g, brasa_context *ctx)
     g->real = F32;
     g->fuse = FUSE_ALL;
     g->scope = "";
-    g->loss = g->counter = -1;
+    g->loss = g->counter = g->samples = g->share = -1;
 }
 
 void graph_clear(graph *g)
@@ -333,6 +333,13 @@ int graph_counter(graph *g)
     if (g->counter < 0)
         g->counter = graph_value(g, VALUE_COUNTER, I64, &(shape){0}, STEPS_NAME);
     return g->counter;
+}
+
+int graph_samples(graph *g)
+{
+    if (g->samples < 0)
+        g->samples = graph_value(g, VALUE_SUM, I64, &(shape){0}, SAMPLES_NAME);
+    return g->samples;
 }
 
 brasa_status graph_arrange(graph *g, const int *order, int count)

@@ -8,10 +8,10 @@
  * (1) nodes stand in execution order: an input is made by an earlier node, or by none;
  * (2) a TEMP value is written by exactly one node, or it is the whole of values that are (see parts.c), or a part
  *     of one;
- * (3) state (PARAM, BUFFER, SLOT, COUNTER) may be rewritten by a node that has the same value among its inputs and
- *     outputs; every other reader of the old content stands before it;
- * (4) indices stay valid, pointers into values[] and nodes[] do not: an emit may move the arrays. (The old arrays
- *     stay readable until the graph is freed, so a pointer to a node is safe to read, not to write.)
+ * (3) state (PARAM, BUFFER, SLOT, COUNTER, SUM) may be rewritten by a node that has the same value among its inputs
+ * and outputs; every other reader of the old content stands before it; (4) indices stay valid, pointers into values[]
+ * and nodes[] do not: an emit may move the arrays. (The old arrays stay readable until the graph is freed, so a
+ * pointer to a node is safe to read, not to write.)
  */
 #ifndef GRAPH_GRAPH_H
 #define GRAPH_GRAPH_H
@@ -32,6 +32,7 @@ typedef enum value_kind {
     VALUE_BUFFER,  /* learned otherwise: running statistics; or set by the user: class weights */
     VALUE_SLOT,    /* the optimizer's memory */
     VALUE_COUNTER, /* the number of training steps done, i64 */
+    VALUE_SUM,     /* added up over the parts of a batch */
 } value_kind;
 
 /* How a parameter starts: uniform in [a, b), normal with mean a and deviation b, the same without what lies two
@@ -95,6 +96,8 @@ typedef struct node {
 #define MOST_ELEMENTS (INT64_C(1) << 40)
 /* The name of the counter, which no user's value may have. */
 #define STEPS_NAME "steps"
+/* The name of graph_samples' value. */
+#define SAMPLES_NAME "batch/samples"
 
 struct brasa_graph {
     brasa_context *ctx;
@@ -121,6 +124,10 @@ struct brasa_graph {
     int streams; /* random streams given out in a program: the n-th dropout layer has stream n, from 0 */
     int loss;    /* value, or -1 */
     int counter; /* value, or -1: see graph_counter */
+    /* In a program that computes a part of a batch: */
+    bool in_parts;
+    int samples; /* value, or -1: see graph_samples */
+    int share;   /* what its loss counts among those of the other parts, a scalar; -1: 1 */
 };
 
 void graph_init(graph *g, brasa_context *ctx);
@@ -149,6 +156,10 @@ int graph_apply(graph *g, const op_def *op, const char *name, const void *attr, 
 
 /* The number of training steps done before this one, an i64 scalar of state, made on first use. */
 int graph_counter(graph *g);
+
+/* The number of samples in the parts of the batch before this one, an i64 scalar of state, made on first use. The
+ * session sets it before each part. */
+int graph_samples(graph *g);
 
 /* Drops dead nodes. */
 void graph_sweep(graph *g);

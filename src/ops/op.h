@@ -102,6 +102,7 @@ struct op_def {
     void (*lower)(lower_args *a);                       /* NULL: copied as it is */
     unsigned in_place;     /* bit i: output 0 may overwrite input i, of the same size, when nothing else needs it */
     bool elementwise;      /* output 0 has input 0's shape, and depends on its elements one by one, in their order */
+    bool mixes_samples;    /* what comes out for one sample depends on the others of the batch */
     bool view;             /* output 0 is input 0 under another shape; nothing runs */
     bool takes_activation; /* kernels apply node->act */
     /* Makes one node of this and its neighbours, where it can, with the means of graph/fuse.h; tells whether it did.
@@ -175,9 +176,9 @@ const kernel *kernel_next(const op_def *op, dtype real, const kernel *after);
 const char *library_onednn(void);
 
 /* Ops that passes and other ops emit by name. */
-extern const op_def accuracy_op, add_op, clip_scale_op, constant_op, constants_op, count_step_op, dense_op,
-    moving_average_op, relu6_grad_op, relu6_op, relu_grad_op, relu_op, reorder_op, reshape_op, schedule_op,
-    softmax_cross_entropy_op, softmax_grad_op, softmax_op, view_op;
+extern const op_def accumulate_op, accuracy_op, add_op, class_total_op, clip_scale_op, constant_op, constants_op,
+    count_step_op, dense_op, mean_op, moving_average_op, relu6_grad_op, relu6_op, relu_grad_op, relu_op, reorder_op,
+    reshape_op, schedule_op, softmax_cross_entropy_op, softmax_grad_op, softmax_op, view_op;
 
 /* The attribute of constants_op; the numbers must outlive the program. */
 typedef struct constants_attr {

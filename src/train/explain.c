@@ -238,10 +238,13 @@ static void explain_text(sink *o, const brasa_session *s)
     }
     brasa_memory m;
     brasa_session_memory(s, &m);
-    print(o, "memory %s: weights %s, buffers %s, optimizer %s, activations and gradients %s\n",
+    print(o, "memory %s: weights %s, buffers %s, optimizer %s, activations and gradients %s",
           print_bytes((int64_t)m.total).text, print_bytes((int64_t)m.weights).text,
           print_bytes((int64_t)m.buffers).text, print_bytes((int64_t)m.optimizer).text,
           print_bytes(p->plan.bytes).text);
+    if (m.sums)
+        print(o, ", sums over the parts of a batch %s", print_bytes((int64_t)m.sums).text);
+    print(o, "\n");
     const node *peak = p->plan.peak_node < g->nnodes ? &g->nodes[p->plan.peak_node] : NULL;
     print(o, "peak at step %d (%s%s%s), lower bound %s\n", p->plan.peak_node + 1, peak ? peak->op->name : "end",
           peak ? " " : "", peak ? peak->name : "", print_bytes(p->plan.lower_bound).text);
@@ -336,6 +339,7 @@ static void explain_json(sink *o, const brasa_session *s)
     json_int(&j, "weights", (int64_t)m.weights);
     json_int(&j, "buffers", (int64_t)m.buffers);
     json_int(&j, "optimizer", (int64_t)m.optimizer);
+    json_int(&j, "sums", (int64_t)m.sums);
     json_int(&j, "transient", p->plan.bytes);
     json_int(&j, "lower_bound", p->plan.lower_bound);
     json_int(&j, "peak_step", p->plan.peak_node + 1);

@@ -62,6 +62,7 @@ brasa_status optimizer_read(brasa_session *s, const char *optimizer, const char 
 /* What the gradients are turned into while autodiff goes on. */
 typedef struct updates {
     brasa_session *s;
+    graph *to; /* where the updates go: see optimizer_emit */
     int rate;
     int *params, *grads; /* put off to the end: the norm of all gradients comes first */
     int deferred;
@@ -114,6 +115,11 @@ static int keep_gradient(graph *g, int param, int grad)
 static void take_gradient(void *user, graph *g, int param, int grad)
 {
     updates *u = user;
+    if (g->in_parts) {
+        if ((grad = part_gradient(g, u->to, param, grad, &param)) < 0)
+            return;
+        g = u->to;
+    }
     if (u->s->options.keep_gradients && (grad = keep_gradient(g, param, grad)) < 0)
         return;
     if (u->s->options.clip_norm > 0) {
@@ -136,26 +142,41 @@ static void emit_clipped(updates *u, graph *g)
         emit_update(u, g, u->params[i], u->grads[i], scale);
 }
 
-brasa_status optimizer_emit(brasa_session *s, graph *g)
+/* The rate of the step. */
+static int emit_rate(const brasa_session *s, graph *g)
 {
-    int counter = graph_counter(g);
+    const int counter = graph_counter(g);
     int n = emit(g, &schedule_op, "rate", &s->schedule, 1, &counter);
+    if (n < 0)
+        return -1;
+    g->nodes[n].role = ROLE_UPDATE;
+    return g->nodes[n].out[0];
+}
+
+brasa_status optimizer_emit(brasa_session *s, graph *g, graph *to, int64_t batch)
+{
     size_t most = (size_t)g->nvalues + 1;
     updates u = {.s = s,
-                 .rate = n < 0 ? -1 : g->nodes[n].out[0],
+                 .to = to,
+                 .rate = to ? emit_rate(s, to) : -1,
                  .params = pool_get(&g->pool, most, sizeof *u.params),
                  .grads = pool_get(&g->pool, most, sizeof *u.grads)};
     if (!u.params || !u.grads)
         return fail_memory(s->ctx, most * sizeof *u.params);
-    if (n >= 0)
-        g->nodes[n].role = ROLE_UPDATE;
-    brasa_status status = g->status == BRASA_OK ? pass_autodiff(g, take_gradient, &u) : g->status;
+    brasa_status status = g->in_parts ? part_begin(g, batch) : g->status;
+    if (status == BRASA_OK)
+        status = pass_autodiff(g, take_gradient, &u);
     if (status != BRASA_OK)
         return status;
+    if (g->in_parts)
+        part_outputs(g, to, batch);
+    if (!to || to->status != BRASA_OK)
+        return to ? to->status : g->status;
     if (u.deferred)
-        emit_clipped(&u, g);
-    n = emit_into(g, &count_step_op, "steps", NULL, 1, &counter, 1, &counter);
+        emit_clipped(&u, to);
+    const int counter = graph_counter(to);
+    int n = emit_into(to, &count_step_op, "steps", NULL, 1, &counter, 1, &counter);
     if (n >= 0)
-        g->nodes[n].role = ROLE_UPDATE;
-    return g->status;
+        to->nodes[n].role = ROLE_UPDATE;
+    return to->status != BRASA_OK ? to->status : g->status;
 }

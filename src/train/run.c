@@ -4,23 +4,33 @@
 
 #include <string.h>
 
-/* What the caller sees of a value: its elements, without the padding of a layout. */
-static int64_t plain_bytes(const value *v)
+/* What the caller sees of a value: of the whole batch, and without the padding of a layout. */
+static shape whole_shape(const brasa_session *s, const value *v)
 {
-    return shape_count(&v->shape) * (int64_t)dtype_size(v->type);
+    shape whole = v->shape;
+    if (v->batched)
+        whole.dim[0] = s->batch;
+    return whole;
+}
+
+static int64_t plain_bytes(const brasa_session *s, const value *v)
+{
+    const shape whole = whole_shape(s, v);
+    return shape_count(&whole) * (int64_t)dtype_size(v->type);
 }
 
 static brasa_status check_bytes(const brasa_session *s, const value *v, size_t bytes)
 {
-    if ((uint64_t)plain_bytes(v) == bytes)
+    const shape whole = whole_shape(s, v);
+    if ((uint64_t)plain_bytes(s, v) == bytes)
         return BRASA_OK;
-    return fail(s->ctx, BRASA_BAD_SHAPE, "'%s' is %s %s: %lld bytes, got %zu", v->name, shape_print(&v->shape).text,
-                dtype_name(v->type), (long long)plain_bytes(v), bytes);
+    return fail(s->ctx, BRASA_BAD_SHAPE, "'%s' is %s %s: %lld bytes, got %zu", v->name, shape_print(&whole).text,
+                dtype_name(v->type), (long long)plain_bytes(s, v), bytes);
 }
 
 static brasa_status check_labels(const brasa_session *s, const value *v, const int32_t *labels)
 {
-    for (int64_t i = 0; i < v->shape.dim[0]; i++)
+    for (int64_t i = 0; i < s->batch; i++)
         if (labels[i] < 0 || labels[i] >= v->classes)
             return fail(s->ctx, BRASA_BAD_ARGUMENT,
                         "'%s': sample %lld has the label %d, but there are %d classes (0 to %d)", v->name,
@@ -46,10 +56,52 @@ brasa_status brasa_feed(brasa_session *s, const char *input, const void *data, s
         memset(p->fed, 0, (size_t)p->graph.nvalues * sizeof *p->fed);
         s->fed = p;
     }
-    s->ran = NULL;                                 /* an input may lie where an output of the last step lay */
-    memcpy(session_value_data(s, v), data, bytes); /* inputs are plain: select never settles them otherwise */
+    s->ran = NULL; /* an input may lie where an output of the last step lay */
+    if (p->graph.in_parts)
+        p->from[id] = data;
+    else
+        memcpy(session_value_data(s, v), data, bytes); /* inputs are plain: select never settles them otherwise */
     p->fed[id] = true;
     return BRASA_OK;
+}
+
+static brasa_status run_program(const brasa_session *s, program *p)
+{
+    return s->profile ? program_run_profiled(p) : program_run(p);
+}
+
+/* The inputs of a part, whose first sample is number `first` of the batch. Programs of all sizes have the same inputs
+ * at the same places: they are lowered from one graph. */
+static void take_part(const brasa_session *s, const program *p, const void *const *from, int64_t first)
+{
+    for (int i = 0; i < p->graph.nvalues; i++) {
+        const value *v = &p->graph.values[i];
+        if (!p->needed[i])
+            continue;
+        const size_t size = (size_t)shape_count(&v->shape) * dtype_size(v->type), sample = size / (size_t)p->batch;
+        memcpy(session_value_data(s, v), (const char *)from[i] + (size_t)first * sample, size);
+    }
+}
+
+/* A step of a batch in parts; the program of the last one is smaller where they do not come out even. */
+static brasa_status run_parts(brasa_session *s, program *first)
+{
+    int64_t *samples = session_state_data(s, session_state(s, SAMPLES_NAME));
+    brasa_status status = BRASA_OK;
+    for (*samples = 0; *samples < s->batch && status == BRASA_OK;) {
+        const int64_t left = s->batch - *samples;
+        program *p = left < first->batch ? session_program(s, true, left) : first;
+        take_part(s, p, first->from, *samples);
+        status = run_program(s, p);
+        *samples += p->batch;
+    }
+    return status == BRASA_OK ? run_program(s, s->update) : status;
+}
+
+/* The program that holds the results of a step with the current one. */
+static program *last_program(const brasa_session *s)
+{
+    return s->current->graph.in_parts ? s->update : s->current;
 }
 
 static brasa_status run(brasa_session *s, bool training)
@@ -63,9 +115,9 @@ static brasa_status run(brasa_session *s, bool training)
             return fail(s->ctx, BRASA_WRONG_STATE, "the input '%s' was not fed since the last step",
                         p->graph.values[v].name);
     s->fed = s->ran = NULL;
-    brasa_status status = s->profile ? program_run_profiled(p) : program_run(p);
+    brasa_status status = p->graph.in_parts ? run_parts(s, p) : run_program(s, p);
     if (status == BRASA_OK)
-        s->ran = p;
+        s->ran = last_program(s);
     return status;
 }
 
@@ -81,17 +133,21 @@ brasa_status brasa_evaluate(brasa_session *s)
 
 brasa_status brasa_fetch(brasa_session *s, const char *output, void *data, size_t bytes)
 {
-    const graph *g = &s->current->graph;
+    const program *last = last_program(s);
+    const graph *g = &last->graph;
     int id = graph_find(g, output);
     if (id < 0 && strcmp(output, "loss") == 0)
         id = g->loss; /* which may have a name of its own */
+    if ((id < 0 || !g->values[id].output) && last != s->current && graph_find(&s->current->graph, output) >= 0)
+        return fail(s->ctx, BRASA_NOT_FOUND, "'%s' cannot be read: of a batch in parts only scalars are kept",
+                    output);
     if (id < 0 || !g->values[id].output)
         return fail(s->ctx, BRASA_NOT_FOUND, "this program has no output '%s'", output);
     const value *v = &g->values[id];
     brasa_status status = check_bytes(s, v, bytes);
     if (status != BRASA_OK)
         return status;
-    if (s->ran != s->current)
+    if (s->ran != last)
         return fail(s->ctx, BRASA_WRONG_STATE, "'%s' is there after a step, and until the next feed or step", output);
     const void *from = session_value_data(s, v);
     if (layout_plain(&v->layout)) {
@@ -130,7 +186,7 @@ static brasa_status feed_both(brasa_session *s, const float *images, const int32
     for (int i = 0; i < 2 && status == BRASA_OK; i++) {
         const value *v = count[i] ? &p->graph.values[input[i]] : NULL;
         if (v)
-            status = brasa_feed(s, v->name, data[i], (size_t)plain_bytes(v));
+            status = brasa_feed(s, v->name, data[i], (size_t)plain_bytes(s, v));
     }
     return status;
 }

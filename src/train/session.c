@@ -82,7 +82,7 @@ static brasa_status bind_states(brasa_session *s, graph *g)
             x->state = s->nstates - 1;
             name_shape(s, &s->states[x->state]);
         }
-        if (s->state_offset) { /* what the first program chose holds for all */
+        if (s->states[x->state].settled) { /* what the first program chose holds for all */
             x->layout = s->states[x->state].layout;
             x->settled = true;
         }
@@ -90,13 +90,14 @@ static brasa_status bind_states(brasa_session *s, graph *g)
     return BRASA_OK;
 }
 
-/* The layouts that the first program chose for the state. */
+/* The layouts that the first program which knows a state chose for it. */
 static void keep_layouts(brasa_session *s, const graph *g)
 {
-    for (int v = 0; v < g->nvalues && !s->state_offset; v++) {
-        if (g->values[v].state < 0)
+    for (int v = 0; v < g->nvalues; v++) {
+        state *st = g->values[v].state < 0 ? NULL : &s->states[g->values[v].state];
+        if (!st || st->settled)
             continue;
-        state *st = &s->states[g->values[v].state];
+        st->settled = true;
         st->layout = g->values[v].layout;
         st->stored = g->values[v].shape;
         st->bytes = layout_count(&st->layout, &st->stored) * (int64_t)dtype_size(st->type);
@@ -148,7 +149,19 @@ static brasa_status link_all(brasa_session *s)
     brasa_status status = BRASA_OK;
     for (program *p = s->arena ? s->programs : NULL; p && status == BRASA_OK; p = p->next)
         status = program_link(p, s->arena, s->state_offset, s->arena + s->persistent);
+    if (s->arena && s->update && status == BRASA_OK)
+        status = program_link(s->update, s->arena, s->state_offset, s->arena + s->persistent);
     return status;
+}
+
+/* The one that needs most transient memory. */
+static const program *largest_program(const brasa_session *s)
+{
+    const program *largest = s->update && s->update->plan.bytes > s->programs->plan.bytes ? s->update : s->programs;
+    for (const program *p = s->programs; p; p = p->next)
+        if (p->plan.bytes > largest->plan.bytes)
+            largest = p;
+    return largest;
 }
 
 /* Makes the allocation large enough for `transient` bytes of a program; state moves along. */
@@ -193,24 +206,54 @@ static brasa_status lay_out_state(brasa_session *s)
 
 /* --- compiling -------------------------------------------------------------------------------------------- */
 
-/* The passes, one after the other. */
-static brasa_status compile(brasa_session *s, program *p)
+static program *program_new(brasa_session *s, bool training, int64_t batch)
 {
+    program *p = mem_get(s->ctx, sizeof *p);
+    if (!p) {
+        fail_memory(s->ctx, sizeof *p);
+        return NULL;
+    }
     graph *g = &p->graph;
+    graph_init(g, s->ctx);
+    g->dialect = s->source->dialect;
     g->real = s->options.float64 ? F64 : F32;
     g->seed = s->options.seed;
     g->inference = s->options.inference;
     g->class_weights = s->class_weights;
     g->deterministic = s->options.deterministic;
+    g->in_parts = training && s->part;
+    p->batch = batch;
+    p->training = training;
+    return p;
+}
+
+static void free_program(brasa_session *s, program *p)
+{
+    if (!p)
+        return;
+    graph_clear(&p->graph);
+    mem_put(s->ctx, p);
+}
+
+/* The passes, one after the other: to all nodes that there will be ... */
+static brasa_status describe(brasa_session *s, program *p, program *last)
+{
+    graph *g = &p->graph;
     brasa_status status = pass_lower(g, s->source, p->batch, p->training);
     if (status == BRASA_OK)
         status = pass_views(g);
     if (status == BRASA_OK)
         freeze_apply(s, g);
     if (status == BRASA_OK && p->training)
-        status = optimizer_emit(s, g);
-    if (status == BRASA_OK && !s->options.no_fusion)
-        status = pass_fuse(g);
+        status = optimizer_emit(s, g, last ? &last->graph : NULL, p->batch);
+    return status;
+}
+
+/* ... and from there to steps that can run. */
+static brasa_status compile(brasa_session *s, program *p)
+{
+    graph *g = &p->graph;
+    brasa_status status = s->options.no_fusion ? BRASA_OK : pass_fuse(g);
     if (status == BRASA_OK)
         status = pass_prune(g);
     if (status == BRASA_OK && !g->nnodes)
@@ -231,31 +274,33 @@ static brasa_status compile(brasa_session *s, program *p)
     return status;
 }
 
-static void free_program(brasa_session *s, program *p)
-{
-    graph_clear(&p->graph);
-    mem_put(s->ctx, p);
-}
-
-/* A compiled program, not yet linked to memory. */
+/* A compiled program, not yet linked to memory. The first one of a session in parts brings the update program. */
 static brasa_status new_program(brasa_session *s, bool training, int64_t batch, program **out)
 {
-    program *p = mem_get(s->ctx, sizeof *p);
+    program *p = program_new(s, training, batch);
     if (!p)
-        return fail_memory(s->ctx, sizeof *p);
-    graph_init(&p->graph, s->ctx);
-    p->batch = batch;
-    p->training = training;
-    brasa_status status = compile(s, p);
+        return BRASA_OUT_OF_MEMORY;
+    const bool brings = p->graph.in_parts && !s->update;
+    program *last = brings ? program_new(s, training, batch) : NULL;
+    brasa_status status = brings && !last ? BRASA_OUT_OF_MEMORY : BRASA_OK;
+    if (status == BRASA_OK)
+        status = describe(s, p, p->graph.in_parts ? last : p);
+    if (status == BRASA_OK)
+        status = compile(s, p);
+    if (status == BRASA_OK && last)
+        status = compile(s, last);
     if (status != BRASA_OK) {
         free_program(s, p);
+        free_program(s, last);
         return status;
     }
+    if (last)
+        s->update = last;
     *out = p;
     return BRASA_OK;
 }
 
-static program *find_program(const brasa_session *s, bool training, int64_t batch)
+program *session_program(const brasa_session *s, bool training, int64_t batch)
 {
     program *p = s->programs;
     while (p && (p->training != training || p->batch != batch))
@@ -274,13 +319,17 @@ static brasa_status check_use(const brasa_session *s, bool training, int64_t bat
     return BRASA_OK;
 }
 
-brasa_status brasa_session_prepare(brasa_session *s, bool training, int64_t batch)
+/* Samples of the first program that a step of `batch` runs. */
+static int64_t first_size(const brasa_session *s, bool training, int64_t batch)
 {
-    brasa_status status = check_use(s, training, batch);
-    if (status != BRASA_OK || find_program(s, training, batch))
-        return status;
+    return training && s->part && batch > s->part ? s->part : batch;
+}
+
+static brasa_status prepare_size(brasa_session *s, bool training, int64_t batch)
+{
     program *p = NULL;
-    if ((status = new_program(s, training, batch, &p)) != BRASA_OK)
+    brasa_status status = BRASA_OK;
+    if (session_program(s, training, batch) || (status = new_program(s, training, batch, &p)) != BRASA_OK)
         return status;
     if ((status = reserve(s, p->plan.bytes)) != BRASA_OK) {
         free_program(s, p);
@@ -289,6 +338,17 @@ brasa_status brasa_session_prepare(brasa_session *s, bool training, int64_t batc
     p->next = s->programs;
     s->programs = p;
     return link_all(s);
+}
+
+brasa_status brasa_session_prepare(brasa_session *s, bool training, int64_t batch)
+{
+    brasa_status status = check_use(s, training, batch);
+    const int64_t size = first_size(s, training, batch);
+    if (status == BRASA_OK)
+        status = prepare_size(s, training, size);
+    if (status == BRASA_OK && batch % size)
+        status = prepare_size(s, training, batch % size);
+    return status;
 }
 
 static brasa_status read_class_weights(brasa_session *s, const brasa_session_options *o)
@@ -314,6 +374,17 @@ static brasa_status read_class_weights(brasa_session *s, const brasa_session_opt
     return BRASA_OK;
 }
 
+static brasa_status read_parts(brasa_session *s, const brasa_session_options *o)
+{
+    const int64_t batch = s->options.batch;
+    if (o->parts < 0 || (o->parts > 1 && batch % o->parts != 0))
+        return fail(s->ctx, BRASA_BAD_ARGUMENT, "parts: a batch of %lld cannot be split into %lld equal parts",
+                    (long long)batch, (long long)o->parts);
+    if (o->parts > 1 && !o->inference)
+        s->part = batch / o->parts;
+    return BRASA_OK;
+}
+
 /* The first program decides what state there is; then memory is taken and the state set. */
 static brasa_status start(brasa_session *s, const brasa_session_options *o)
 {
@@ -335,6 +406,8 @@ static brasa_status start(brasa_session *s, const brasa_session_options *o)
         status = optimizer_read(s, o->optimizer ? o->optimizer : "sgd", o->schedule ? o->schedule : "constant");
     if (status == BRASA_OK)
         status = check_use(s, !o->inference, s->options.batch);
+    if (status == BRASA_OK)
+        status = read_parts(s, o);
 
     const dtype real = o->float64 ? F64 : F32;
     for (int pass = 0; pass < 2; pass++)
@@ -344,15 +417,16 @@ static brasa_status start(brasa_session *s, const brasa_session_options *o)
     if (status == BRASA_OK)
         status = add_state(s, &(value){.name = STEPS_NAME, .kind = VALUE_COUNTER}, I64);
     if (status == BRASA_OK)
-        status = new_program(s, !o->inference, s->options.batch, &s->programs);
+        status = new_program(s, !o->inference, first_size(s, !o->inference, s->options.batch), &s->programs);
     if (status == BRASA_OK)
         status = lay_out_state(s);
     if (status == BRASA_OK)
-        status = reserve(s, s->programs->plan.bytes);
+        status = reserve(s, largest_program(s)->plan.bytes);
     if (status != BRASA_OK)
         return status;
 
     s->current = s->programs;
+    s->batch = s->options.batch;
     if (s->options.plan_only)
         return BRASA_OK;
     uint32_t stream = 0;
@@ -394,6 +468,7 @@ void brasa_session_free(brasa_session *s)
         free_program(s, s->programs);
         s->programs = next;
     }
+    free_program(s, s->update);
     mem_put(s->ctx, s->block);
     pool_free(&s->pool);
     mem_put(s->ctx, s);
@@ -407,8 +482,10 @@ const char *brasa_session_error(const brasa_session *s)
 brasa_status brasa_use(brasa_session *s, bool training, int64_t batch)
 {
     brasa_status status = brasa_session_prepare(s, training, batch);
-    if (status == BRASA_OK)
-        s->current = find_program(s, training, batch);
+    if (status == BRASA_OK) {
+        s->current = session_program(s, training, first_size(s, training, batch));
+        s->batch = batch;
+    }
     return status;
 }
 
@@ -427,7 +504,7 @@ static brasa_status find_real(brasa_session *s, const char *name, int64_t count,
     if (status != BRASA_OK)
         return status;
     const state *st = session_state(s, name);
-    if (!st || st->kind == VALUE_COUNTER)
+    if (!st || st->kind == VALUE_COUNTER || st->kind == VALUE_SUM)
         return fail(s->ctx, BRASA_NOT_FOUND, "there is no parameter '%s'", name);
     if (shape_count(&st->shape) != count)
         return fail(s->ctx, BRASA_BAD_SHAPE, "'%s' is %s: %lld elements, got %lld", name,
@@ -473,10 +550,7 @@ int64_t brasa_session_steps(const brasa_session *s)
 
 brasa_status brasa_session_memory(const brasa_session *s, brasa_memory *out)
 {
-    const program *largest = s->programs;
-    for (const program *p = s->programs; p; p = p->next)
-        if (p->plan.bytes > largest->plan.bytes)
-            largest = p;
+    const program *largest = largest_program(s);
     *out = (brasa_memory){.transient = (uint64_t)s->transient,
                           .lower_bound = (uint64_t)largest->plan.lower_bound,
                           .total = (uint64_t)(s->persistent + s->transient + PLAN_ALIGN)};
@@ -486,6 +560,8 @@ brasa_status brasa_session_memory(const brasa_session *s, brasa_memory *out)
             out->weights += bytes;
         else if (s->states[i].kind == VALUE_BUFFER)
             out->buffers += bytes;
+        else if (s->states[i].kind == VALUE_SUM)
+            out->sums += bytes;
         else
             out->optimizer += bytes;
     }

@@ -12,6 +12,7 @@ typedef struct state {
     dtype type;
     shape shape;
     initializer start;
+    bool settled; /* a program chose the layout, and all others keep it */
     shape stored; /* as many elements in the same order, in the shape that the layout speaks of: see graph/views.c */
     layout layout;
     int64_t bytes; /* padding of the layout included */
@@ -39,8 +40,12 @@ struct brasa_session {
 
     program *programs;
     program *current;
-    program *fed; /* whose inputs the transient memory holds, or NULL */
-    program *ran; /* whose outputs it holds, or NULL */
+    int64_t batch; /* samples of a step with it */
+    program *fed;  /* whose inputs the transient memory holds, or NULL */
+    program *ran;  /* whose outputs it holds, or NULL */
+    /* Batches in parts: training programs are for parts of so many samples or fewer, and this one does the rest. */
+    int64_t part; /* 0: batches are whole */
+    program *update;
     bool profile;
 };
 
@@ -49,6 +54,8 @@ const state *session_state(const brasa_session *s, const char *name);
 void *session_state_data(const brasa_session *s, const state *st);
 /* Where a transient value of the current program lies. */
 void *session_value_data(const brasa_session *s, const value *v);
+/* The program for a mode and a number of samples, or NULL. */
+program *session_program(const brasa_session *s, bool training, int64_t batch);
 /* Fails in a session that is a plan only. */
 brasa_status session_check_memory(const brasa_session *s);
 
@@ -58,8 +65,17 @@ brasa_status session_save(brasa_session *s, const char *path, int32_t what, cons
 
 /* optimizer.c: reads options->optimizer and options->schedule. */
 brasa_status optimizer_read(brasa_session *s, const char *optimizer, const char *schedule);
-/* optimizer.c: differentiates a lowered program and adds the update nodes. */
-brasa_status optimizer_emit(brasa_session *s, graph *g);
+/* optimizer.c: differentiates a lowered program for `batch` samples and adds the update nodes: to the program itself
+ * or, where it computes a part of a batch, to another (NULL: that one has them). */
+brasa_status optimizer_emit(brasa_session *s, graph *g, graph *to, int64_t batch);
+
+/* batch_parts.c: before a part of a batch is differentiated: what its loss counts. */
+brasa_status part_begin(graph *g, int64_t batch);
+/* batch_parts.c: adds a gradient to its sum; *there and the result are parameter and gradient in the update program
+ * `to`; -1: there is none, or an error, which sticks. */
+int part_gradient(graph *g, graph *to, int param, int grad, int *there);
+/* batch_parts.c: adds up what can be read after a step. */
+void part_outputs(graph *g, graph *to, int64_t batch);
 
 /* freeze.c: checks options->freeze, that each of its names stands for a parameter, and keeps it. */
 brasa_status freeze_read(brasa_session *s, const char *list);

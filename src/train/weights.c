@@ -52,7 +52,7 @@ static brasa_status list_items(const brasa_session *s, int32_t what, pool *p, it
                     (int)what);
     for (int i = 0; i < s->nstates && status == BRASA_OK; i++) {
         const state *st = &s->states[i];
-        if (what == BRASA_WEIGHTS && st->kind != VALUE_PARAM && st->kind != VALUE_BUFFER)
+        if ((what == BRASA_WEIGHTS && st->kind != VALUE_PARAM && st->kind != VALUE_BUFFER) || st->kind == VALUE_SUM)
             continue;
         status = add_item(all, p, (item){.name = st->name, .st = st});
         const size_t length = strlen(st->name), tail = sizeof last - 1;

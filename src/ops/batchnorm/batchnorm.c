@@ -392,6 +392,7 @@ const op_def batchnorm_train_op = {
     .infer = infer_train,
     .grad = grad_train,
     .in_place = 3,
+    .mixes_samples = true,
     .takes_activation = true,
     .fuse = batchnorm_fuse,
     .cost = cost,

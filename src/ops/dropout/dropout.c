@@ -7,7 +7,7 @@
 
 #ifdef REAL
 
-/* item: a group of four elements */
+/* item: a group of four elements, of which the first may begin before the tensor does */
 static void NAME(dropout_range)(const step *s, int64_t begin, int64_t end)
 {
     const dropout_attr *t = s->attr;
@@ -18,20 +18,21 @@ static void NAME(dropout_range)(const step *s, int64_t begin, int64_t end)
     const REAL factor[2] = {0, (REAL)dropout_factor(t)};
     const uint32_t limit = dropout_limit(t);
     const random_stream stream = dropout_stream(s);
+    const int64_t before = dropout_first(s);
     for (int64_t g = begin; g < end; g++) {
-        const random_group random = random_at(&stream, (uint64_t)g);
+        const random_group random = random_at(&stream, (uint64_t)(before / 4 + g));
         REAL keep[4];
         for (int j = 0; j < 4; j++)
             keep[j] = factor[random.word[j] >> 8 >= limit];
-        const int64_t first = 4 * g, rest = count - first;
-        for (int j = 0; j < (rest < 4 ? (int)rest : 4); j++)
+        const int64_t first = 4 * g - before % 4, rest = count - first;
+        for (int j = first < 0 ? (int)-first : 0; j < (rest < 4 ? (int)rest : 4); j++)
             dst[first + j] = src[first + j] * keep[j];
     }
 }
 
 static brasa_status NAME(dropout)(const step *s)
 {
-    step_for(s, (s->out[0].count + 3) / 4, dropout_work(s), NAME(dropout_range));
+    step_for(s, (dropout_first(s) % 4 + s->out[0].count + 3) / 4, dropout_work(s), NAME(dropout_range));
     return BRASA_OK;
 }
 
@@ -45,7 +46,8 @@ static const field fields[] = {
     {0},
 };
 
-/* Evaluation keeps everything; training gets the counter as a second input, and a stream of its own. */
+/* Evaluation keeps everything; training gets the counter as a second input, and a stream of its own. A part of a
+ * batch also learns where in the batch it is. */
 static void lower(lower_args *a)
 {
     dropout_attr t = *(const dropout_attr *)a->n->attr;
@@ -54,14 +56,16 @@ static void lower(lower_args *a)
         return;
     }
     t.stream = a->g->streams++;
-    int n = emit(a->g, a->n->op, a->n->name, &t, 2, (int[]){a->in[0], graph_counter(a->g)});
+    const int in[3] = {a->in[0], graph_counter(a->g), a->g->in_parts ? graph_samples(a->g) : -1};
+    int n = emit(a->g, a->n->op, a->n->name, &t, a->g->in_parts ? 3 : 2, in);
     if (n >= 0)
         a->out[0] = a->g->nodes[n].out[0];
 }
 
 static void grad(grad_args *a)
 {
-    a->din[0] = grad_emit(a, a->n->op, 2, (int[]){a->dout[0], a->n->in[1]}, 1, a->n->in);
+    const int nin = a->n->nin, in[3] = {a->dout[0], a->n->in[1], nin > 2 ? a->n->in[2] : -1};
+    a->din[0] = grad_emit(a, a->n->op, nin, in, 1, a->n->in);
 }
 
 static const op_case cases[] = {

@@ -12,15 +12,22 @@ typedef struct dropout_attr {
     int stream; /* not a field: set by lower */
 } dropout_attr;
 
-extern const op_def dropout_op; /* in: src, steps done;   out: dst */
+extern const op_def dropout_op; /* in: src, steps done [, samples before these];   out: dst */
 
-/* Element i of the shape's order has word i % 4 of group i / 4. */
+/* Element i of the batch, in the shape's order, has word i % 4 of group i / 4. */
 static inline random_stream dropout_stream(const step *s)
 {
     return (random_stream){.seed = s->seed,
                            .purpose = RANDOM_DROPOUT,
                            .stream = (uint32_t)((const dropout_attr *)s->attr)->stream,
                            .step = (uint32_t) * (const int64_t *)s->in[1].data};
+}
+
+/* Where the tensor begins in that order: behind the samples of earlier parts of the batch. */
+static inline int64_t dropout_first(const step *s)
+{
+    const shape *x = &s->in[0].shape;
+    return s->nin > 2 ? *(const int64_t *)s->in[2].data * shape_span(x, 1, x->rank) : 0;
 }
 
 /* Kept is what has word >> 8 at or above it: random_unit(word) >= p, in whole numbers. */

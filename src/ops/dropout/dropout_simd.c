@@ -58,16 +58,17 @@ static inline vec factors(const mask *m, words w)
     return vec_choose((veci)(w >> 8) >= m->limit, vec_all(m->factor), (vec){0});
 }
 
-/* item: BLOCK groups, which follow each other */
+/* item: BLOCK groups, which follow each other; the first may begin before the tensor does */
 static void plain_range(const step *s, int64_t begin, int64_t end)
 {
     const mask m = mask_of(s);
+    const int64_t before = dropout_first(s), count = s->out[0].count;
     for (int64_t item = begin; item < end; item++) {
         vec64 even, odd;
         words w[4];
         float keep[4 * BLOCK];
         for (int l = 0; l < BLOCK / 2; l++) {
-            even[l] = (uint64_t)(item * BLOCK + 2 * l);
+            even[l] = (uint64_t)(before / 4 + item * BLOCK + 2 * l);
             odd[l] = even[l] + 1;
         }
         draw(&m.stream, even, odd, w);
@@ -76,11 +77,12 @@ static void plain_range(const step *s, int64_t begin, int64_t end)
             for (int l = 0; l < BLOCK; l++)
                 keep[4 * l + j] = f[l];
         }
-        const int64_t first = item * 4 * BLOCK, rest = s->out[0].count - first;
+        const int64_t skip = item == 0 ? before % 4 : 0, first = item * 4 * BLOCK - before % 4 + skip;
+        const int64_t most = 4 * BLOCK - skip, rest = count - first < most ? count - first : most;
         const float *src = (const float *)s->in[0].data + first;
         float *dst = (float *)s->out[0].data + first;
-        for (int64_t i = 0; i < (rest < 4 * BLOCK ? rest : 4 * BLOCK); i++)
-            dst[i] = src[i] * keep[i];
+        for (int64_t i = 0; i < rest; i++)
+            dst[i] = src[i] * keep[skip + i];
     }
 }
 
@@ -118,8 +120,9 @@ static void blocked_range(const step *s, int64_t begin, int64_t end)
 {
     const mask m = mask_of(s);
     const int64_t C = s->in[0].shape.dim[1], HW = shape_span(&s->in[0].shape, 2, 4), blocks = blocks_of(C);
+    const int64_t before = dropout_first(s) / HW;
     for (int64_t item = begin; item < end; item++) {
-        const planes p = planes_at(item / blocks * C + item % blocks * BLOCK, HW);
+        const planes p = planes_at(before + item / blocks * C + item % blocks * BLOCK, HW);
         const vec *src = (const vec *)s->in[0].data + item * HW;
         vec *dst = (vec *)s->out[0].data + item * HW;
         words w[8];
@@ -141,7 +144,8 @@ static brasa_status dropout(const step *s)
     if (s->in[0].layout.nblocks)
         step_for(s, x->dim[0] * blocks_of(x->dim[1]), dropout_work(s), blocked_range);
     else
-        step_for(s, (s->out[0].count + 4 * BLOCK - 1) / (4 * BLOCK), dropout_work(s), plain_range);
+        step_for(s, (dropout_first(s) % 4 + s->out[0].count + 4 * BLOCK - 1) / (4 * BLOCK), dropout_work(s),
+                 plain_range);
     return BRASA_OK;
 }
 

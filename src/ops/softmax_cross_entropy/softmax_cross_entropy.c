@@ -17,6 +17,7 @@
 typedef struct loss_attr {
     double smoothing;
     bool weights;
+    bool part; /* not a field: of a part of a batch, whose labels may all have the weight 0 */
 } loss_attr;
 
 enum { LANES = 64 }; /* parts of the batch with a sum each: fixed, so that the result is too */
@@ -36,6 +37,21 @@ static double NAME(total_weight)(const REAL *wei, int64_t C, const int32_t *labe
     for (int64_t n = 0; n < N; n++)
         sum += NAME(label_weight)(wei, C, labels[n]);
     return sum;
+}
+
+/* What the sum of the losses is divided by. A part without any weight counts nothing, and is not 0 / 0. */
+static double NAME(divisor)(const loss_attr *t, const REAL *wei, int64_t C, const int32_t *labels, int64_t N)
+{
+    const double total = NAME(total_weight)(wei, C, labels, N);
+    return t->part && total == 0 ? 1 : total;
+}
+
+/* in: labels, wei; out: the sum of the labels' weights */
+static brasa_status NAME(class_total)(const step *s)
+{
+    const int64_t N = s->in[0].shape.dim[0], C = s->in[1].shape.dim[0];
+    *(REAL *)s->out[0].data = (REAL)NAME(total_weight)(s->in[1].data, C, s->in[0].data, N);
+    return BRASA_OK;
 }
 
 /* dst = softmax of a row; returns the row's share of the loss, not yet divided. */
@@ -93,7 +109,7 @@ static brasa_status NAME(softmax_cross_entropy)(const step *s)
     double sum = 0;
     for (int lane = 0; lane < LANES; lane++)
         sum += part[lane];
-    sum /= NAME(total_weight)(t->weights ? s->in[2].data : NULL, C, s->in[1].data, N);
+    sum /= NAME(divisor)(t, t->weights ? s->in[2].data : NULL, C, s->in[1].data, N);
     *(REAL *)s->out[0].data = (REAL)sum;
     return BRASA_OK;
 }
@@ -109,7 +125,7 @@ static void NAME(softmax_cross_entropy_grad_range)(const step *s, int64_t begin,
     const int32_t *labels = s->in[1].data;
     REAL *dsrc = s->out[0].data;
     const double share = t->smoothing / (double)C;
-    const double scale = *(const REAL *)s->in[s->nin - 1].data / NAME(total_weight)(wei, C, labels, N);
+    const double scale = *(const REAL *)s->in[s->nin - 1].data / NAME(divisor)(t, wei, C, labels, N);
     double all = wei ? 0 : (double)C;
     for (int64_t c = 0; wei && c < C; c++)
         all += wei[c];
@@ -153,8 +169,8 @@ static int params(const void *attr, const shape *in, int nin, const dialect *d, 
     return 1;
 }
 
-/* The loss under the weights that the session was given, whatever weights it has of its own. */
-static void lower_weighted(lower_args *a)
+/* The weights that the session was given, as a value; -1 on error. */
+static int given_weights(lower_args *a)
 {
     graph *g = a->g;
     const constants_attr *given = g->class_weights;
@@ -162,12 +178,19 @@ static void lower_weighted(lower_args *a)
     if (src->dim[1] != given->count) {
         graph_stick(g, fail(g->ctx, BRASA_BAD_SHAPE, "class_weights: %lld numbers for the %lld classes of '%s'",
                             (long long)given->count, (long long)src->dim[1], a->n->name));
-        return;
+        return -1;
     }
-    const loss_attr t = {.smoothing = ((const loss_attr *)a->n->attr)->smoothing, .weights = true};
     int n = emit(g, &constants_op, a->n->name, given, 0, NULL);
-    if (n >= 0)
-        n = emit(g, a->n->op, a->n->name, &t, 3, (int[]){a->in[0], a->in[1], g->nodes[n].out[0]});
+    return n < 0 ? -1 : g->nodes[n].out[0];
+}
+
+/* The session's weights take the place of those that the loss has itself. */
+static void lower_loss(lower_args *a)
+{
+    graph *g = a->g;
+    const int own = a->n->nin > 2 ? a->in[2] : -1, wei = g->class_weights ? given_weights(a) : own;
+    const loss_attr t = {((const loss_attr *)a->n->attr)->smoothing, wei >= 0, g->in_parts};
+    int n = emit(g, a->n->op, a->n->name, &t, wei >= 0 ? 3 : 2, (int[]){a->in[0], a->in[1], wei});
     for (int k = 0; n >= 0 && k < a->n->nout; k++)
         a->out[k] = g->nodes[n].out[k];
 }
@@ -176,7 +199,7 @@ static void lower_weighted(lower_args *a)
 static void lower(lower_args *a)
 {
     if (!a->g->inference) {
-        (a->g->class_weights ? lower_weighted : lower_copy)(a);
+        lower_loss(a);
         return;
     }
     int n = emit(a->g, &softmax_op, a->n->name, NULL, 1, a->in);
@@ -257,7 +280,16 @@ const op_def softmax_cross_entropy_op = {
     .cases = cases,
 };
 
-const op_def *const softmax_cross_entropy_parts[] = {&softmax_cross_entropy_op, &softmax_cross_entropy_grad_op, NULL};
+static brasa_status infer_scalar(infer_args *a)
+{
+    a->out[0] = (shape){0};
+    return BRASA_OK;
+}
+
+const op_def class_total_op = {.name = "class_total", .infer = infer_scalar};
+
+const op_def *const softmax_cross_entropy_parts[] = {&softmax_cross_entropy_op, &softmax_cross_entropy_grad_op,
+                                                     &class_total_op, NULL};
 const kernel softmax_cross_entropy_ref[] = {
     {.name = "softmax_cross_entropy_ref",
      .op = &softmax_cross_entropy_op,
@@ -270,6 +302,7 @@ const kernel softmax_cross_entropy_ref[] = {
      .workspace = workspace,
      .run = softmax_cross_entropy_f64},
     REFERENCE(softmax_cross_entropy_grad_op, softmax_cross_entropy_grad),
+    REFERENCE(class_total_op, class_total),
     {0},
 };
 
