@@ -42,6 +42,7 @@ int run_eval(const options *o);
 int run_explain(const options *o);
 int run_help(const options *o);
 int run_models(const options *o);
+int run_plan(const options *o);
 int run_predict(const options *o);
 int run_runs(const options *o);
 int run_train(const options *o);

@@ -95,6 +95,23 @@ static const verb verbs[] = {
                     "brasa explain letter_mlp --eval --json",
     },
     {
+        .name = "plan",
+        .run = run_plan,
+        .summary = "what a training needs, and which batch fits",
+        .words = "MODEL|FILE.net",
+        .min_words = 1,
+        .max_words = 1,
+        .options = "batch classes dialect json mem optimizer threads",
+        .details = "Memory is planned before the first step, so it is known to the byte: one "
+                   "allocation that holds all of it, the last 64 bytes for alignment. Activations, "
+                   "gradients and workspace share memory as they come and go; they are shown as "
+                   "they are at the fullest step. A network without batch norm can train on a large "
+                   "batch in equal parts, one after the other, with the result of the whole batch.",
+        .examples = "brasa plan resnet50 --batch 32\n"
+                    "brasa plan vgg16 --batch 100 --mem 2G --optimizer \"sgd momentum=0.9\"\n"
+                    "brasa plan my.net --batch 64 --mem 500M --json",
+    },
+    {
         .name = "bench step",
         .run = run_bench_step,
         .summary = "time of a training step",

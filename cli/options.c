@@ -29,6 +29,8 @@ const option_def option_table[] = {
     {"json", OPTION_FLAG, AT(json), 0, 0, NULL, "JSON in place of text", NULL},
     {"keep", OPTION_TEXT, AT(keep), 0, 0, "WHAT", "weights: best or last; N: N epochs' checkpoints, too", NULL},
     {"markdown", OPTION_FLAG, AT(markdown), 0, 0, NULL, "a Markdown page in place of text", NULL},
+    {"mem", OPTION_BYTES, AT(mem), 1, INT64_MAX, "SIZE", "memory to stay within: 800M, 2G (10^9 bytes), 2Gi (2^30)",
+     NULL},
     {"no-augment", OPTION_FLAG, AT(no_augment), 0, 0, NULL, "pictures neither mirrored nor cut at random", NULL},
     {"no-fusion", OPTION_FLAG, AT(no_fusion), 0, 0, NULL, "merge no nodes: each layer runs by itself", NULL},
     {"no-shuffle", OPTION_FLAG, AT(no_shuffle), 0, 0, NULL, "samples in their own order", NULL},
@@ -110,6 +112,28 @@ static bool read_real(const option_def *def, const char *text, double *out)
            *out <= (double)def->high;
 }
 
+/* "2G", "1.5Gi", "800MB", "123456". */
+static bool read_bytes(const option_def *def, const char *text, int64_t *out)
+{
+    static const char units[] = "KMGT";
+    size_t digits = strspn(text, ".0123456789");
+    char *end;
+    double value = strtod(text, &end);
+    if (!digits || end != text + digits)
+        return false;
+    const char *unit = *end ? strchr(units, *end) : NULL;
+    if (unit) {
+        const bool binary = end[1] == 'i';
+        value *= pow(binary ? 1024 : 1000, (double)(unit - units + 1));
+        end += binary ? 2 : 1;
+    }
+    end += *end == 'B';
+    if (*end || value < (double)def->low || value >= (double)def->high)
+        return false;
+    *out = (int64_t)value;
+    return true;
+}
+
 static bool read_value(options *o, const option_def *def, const char *text)
 {
     switch (def->type) {
@@ -120,6 +144,8 @@ static bool read_value(options *o, const option_def *def, const char *text)
         return read_int(def, text, member(o, def));
     case OPTION_REAL:
         return read_real(def, text, member(o, def));
+    case OPTION_BYTES:
+        return read_bytes(def, text, member(o, def));
     case OPTION_TEXT:
         *(const char **)member(o, def) = text;
         return *text != '\0';
@@ -132,6 +158,8 @@ static bool refuse_value(char *error, const option_def *def, const char *text)
     char expected[80] = "a text";
     if (def->type == OPTION_FLAG)
         snprintf(expected, sizeof expected, "no value");
+    else if (def->type == OPTION_BYTES)
+        snprintf(expected, sizeof expected, "a size such as 800M, 2G or 2Gi");
     else if (def->type != OPTION_TEXT && def->high == INT64_MAX)
         snprintf(expected, sizeof expected, "a number of at least %" PRId64, def->low);
     else if (def->type != OPTION_TEXT)

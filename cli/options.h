@@ -16,7 +16,7 @@ typedef struct options {
     const char *word[MAX_WORDS]; /* what is not an option: a model, an op, pictures */
     int words;
     uint64_t given; /* bit i: the option of row i was: see option_given */
-    int64_t batch, classes, threads, seed, steps, profile;
+    int64_t batch, classes, threads, seed, steps, profile, mem;
     int64_t epochs, folds, fold, patience, top;
     double seconds; /* -1: not given */
     double clip_norm, save_every;
@@ -26,7 +26,9 @@ typedef struct options {
     bool no_stratify, no_shuffle, no_augment, skip_bad;
 } options;
 
-typedef enum option_type { OPTION_FLAG, OPTION_INT, OPTION_REAL, OPTION_TEXT } option_type;
+/* OPTION_BYTES: a number with a unit, of 10^3, 10^6, ... bytes (K, M, G, T) or of 2^10, 2^20, ... (Ki, Mi, Gi, Ti).
+ */
+typedef enum option_type { OPTION_FLAG, OPTION_INT, OPTION_REAL, OPTION_BYTES, OPTION_TEXT } option_type;
 
 typedef struct option_def {
     const char *name;

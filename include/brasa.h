@@ -255,8 +255,10 @@ typedef struct brasa_memory {
     uint64_t weights, buffers, optimizer; /* persistent */
     uint64_t sums;                        /* persistent too: gradients added up over the parts of a batch */
     uint64_t transient;                   /* activations, gradients, workspace: the arena of the largest program */
-    uint64_t lower_bound;                 /* the largest sum of bytes alive at one step; of the largest program too */
-    uint64_t total; /* the one allocation that holds all of it, 64 bytes for alignment included */
+    /* What it holds at its fullest step; room that could not be used there counts as activations. */
+    uint64_t activations, gradients, workspace;
+    uint64_t lower_bound; /* the largest sum of bytes alive at one step; of the largest program too */
+    uint64_t total;       /* the one allocation that holds all of it, 64 bytes for alignment included */
 } brasa_memory;
 BRASA_API brasa_status brasa_session_memory(const brasa_session *session, brasa_memory *out);
 

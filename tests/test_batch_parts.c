@@ -278,7 +278,7 @@ TEST(refused)
     CASE("batch norm");
     brasa_graph *g = brasa_graph_new(NULL);
     brasa_model_build(g, "tiny_resnet", 0);
-    refuse(g, (brasa_session_options){.batch = 4, .parts = 2}, "computes with the whole batch");
+    refuse(g, (brasa_session_options){.batch = 4, .parts = 2}, "computes with the whole of it");
     CASE("no multiple");
     refuse(network(NULL), (brasa_session_options){.batch = 10, .parts = 3}, "10 cannot be split into 3 equal parts");
     CASE("negative");
@@ -290,5 +290,5 @@ TEST(refused)
     losses[0] = brasa_apply_n(g, both, 2, "softmax_cross_entropy weights=yes");
     losses[1] = brasa_apply_n(g, both, 2, "softmax_cross_entropy");
     brasa_set_loss(brasa_apply_n(g, losses, 2, "weighted_sum 1,1"));
-    refuse(g, (brasa_session_options){.batch = 4, .parts = 2}, "weights of classes that differ");
+    refuse(g, (brasa_session_options){.batch = 4, .parts = 2}, "losses weigh classes differently");
 }

@@ -4,7 +4,7 @@ import json, os, pty, subprocess, sys, tempfile
 SOURCE = os.environ.get("BRASA_SOURCE", os.path.join(os.path.dirname(__file__), ".."))
 BUILD = os.environ.get("BRASA_BUILD", os.path.join(SOURCE, "build"))
 BRASA = os.path.join(BUILD, "brasa")
-VERBS = ["models", "train", "eval", "predict", "runs", "explain", "bench step", "bench ops", "data info", "data make",
+VERBS = ["models", "train", "eval", "predict", "runs", "explain", "plan", "bench step", "bench ops", "data info", "data make",
          "data get", "dialects", "doctor", "help"]
 NET = "input 1 8 8\nconv 4 3x3 name=c1\nrelu\nflatten\ndense 5\nrelu\nclassify 3\n"
 

@@ -289,6 +289,27 @@ static void make_blocks(graph *g, liveness *l, bool in_place, memory_plan *plan,
     }
 }
 
+/* What the bytes at the fullest step are for. A block that was written over is what was written last. */
+static brasa_status split_peak(graph *g, const liveness *l, const int *workspace_block, memory_plan *out)
+{
+    const int t = out->peak_node;
+    int *writer = pool_get(&g->pool, (size_t)l->nblocks + 1, sizeof *writer); /* node number + 1, of a block */
+    if (!writer)
+        return fail_memory(g->ctx, (size_t)l->nblocks * sizeof *writer);
+    for (int v = 0; v < g->nvalues; v++) {
+        const int b = l->block[owner(g, v)], by = transient(&g->values[v]) ? g->values[v].producer : -1;
+        if (b >= 0 && by <= t && by + 1 > writer[b])
+            writer[b] = by + 1;
+    }
+    out->scratch = t < g->nnodes && workspace_block[t] >= 0 ? l->blocks[workspace_block[t]].bytes : 0;
+    out->gradients = 0;
+    for (int b = 0; b < l->nblocks; b++)
+        if (l->blocks[b].first <= t && t <= l->blocks[b].last && writer[b] &&
+            g->nodes[writer[b] - 1].role != ROLE_FORWARD)
+            out->gradients += l->blocks[b].bytes;
+    return BRASA_OK;
+}
+
 brasa_status pass_plan(graph *g, bool in_place, memory_plan *out)
 {
     size_t values = (size_t)g->nvalues + 1, nodes = (size_t)g->nnodes + 1;
@@ -325,5 +346,5 @@ brasa_status pass_plan(graph *g, bool in_place, memory_plan *out)
                 l.blocks[l.block[owner(g, v)]].offset + g->values[v].first * (int64_t)dtype_size(g->values[v].type);
     for (int i = 0; i < g->nnodes; i++)
         out->workspace[i] = workspace_block[i] < 0 ? -1 : l.blocks[workspace_block[i]].offset;
-    return BRASA_OK;
+    return split_peak(g, &l, workspace_block, out);
 }

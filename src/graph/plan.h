@@ -28,6 +28,8 @@ typedef struct memory_plan {
     int64_t *workspace; /* offset for each node, -1: none */
     bool *in_place;     /* output 0 of the node lies where one of its inputs lay */
     int peak_node;      /* where the lower bound is reached */
+    int64_t gradients;  /* bytes that are alive there: made by gradients and updates */
+    int64_t scratch;    /* and the node's workspace */
 } memory_plan;
 
 /* Sets bytes and offset of every TEMP and INPUT value. */

@@ -552,6 +552,9 @@ brasa_status brasa_session_memory(const brasa_session *s, brasa_memory *out)
 {
     const program *largest = largest_program(s);
     *out = (brasa_memory){.transient = (uint64_t)s->transient,
+                          .activations = (uint64_t)(s->transient - largest->plan.gradients - largest->plan.scratch),
+                          .gradients = (uint64_t)largest->plan.gradients,
+                          .workspace = (uint64_t)largest->plan.scratch,
                           .lower_bound = (uint64_t)largest->plan.lower_bound,
                           .total = (uint64_t)(s->persistent + s->transient + PLAN_ALIGN)};
     for (int i = 0; i < s->nstates; i++) {

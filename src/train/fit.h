@@ -1,0 +1,33 @@
+/* fit.h - what a training needs, which batch fits a memory budget, and in how many parts a larger one does.
+ *
+ * Everything is found by planning, nothing is allocated: a large network takes some hundredths of a second a plan,
+ * and a question some ten plans. */
+#ifndef TRAIN_FIT_H
+#define TRAIN_FIT_H
+
+#include "brasa.h"
+
+enum { FIT_MOST_SAMPLES = 65536 };
+
+/* What is asked. The budget is for the session and what stands beside it: data that wait to be trained on, say. */
+typedef struct fit_budget {
+    uint64_t bytes;                 /* 0: none is asked for, only fit.whole is found */
+    uint64_t beside, beside_sample; /* bytes that are needed anyway, and for each sample of a batch */
+} fit_budget;
+
+typedef struct fit {
+    brasa_memory whole; /* of options->batch */
+    bool fits;
+    int64_t most;          /* the largest whole batch that fits, up to FIT_MOST_SAMPLES; 0: none */
+    brasa_memory at_most;  /* of that one */
+    int64_t parts;         /* options->batch fits in so many equal parts, the fewest; 1: as a whole; 0: in none */
+    brasa_memory in_parts; /* of these */
+    char why[200];         /* where it cannot be split at all: the reason; else "" */
+} fit;
+
+/* What a batch takes with all that stands beside the session. */
+uint64_t fit_need(const brasa_memory *m, const fit_budget *b, int64_t batch);
+/* options are those of the training; plan_only and parts are not looked at. */
+brasa_status fit_batch(brasa_graph *graph, const brasa_session_options *options, const fit_budget *budget, fit *out);
+
+#endif

@@ -1,0 +1,73 @@
+"""`brasa plan` from outside: what it needs, what fits, sizes with their units, and one line for what is wrong."""
+import json, os, subprocess, sys
+
+SOURCE = os.environ.get("BRASA_SOURCE", os.path.join(os.path.dirname(__file__), ".."))
+BRASA = os.path.join(os.environ.get("BRASA_BUILD", os.path.join(SOURCE, "build")), "brasa")
+PERSISTENT = ("weights", "buffers", "optimizer", "sums")
+
+passed = failed = 0
+
+
+def check(name, ok, said=""):
+    global passed, failed
+    passed, failed = passed + bool(ok), failed + (not ok)
+    if not ok:
+        print("FAILED: %s\n%s" % (name, str(said)[:2000]))
+
+
+def run(*words):
+    return subprocess.run([BRASA, "plan", *words], capture_output=True, text=True, timeout=300)
+
+
+def gives(*words):
+    r = run(*words, "--json")
+    check("plan " + " ".join(words), r.returncode == 0 and not r.stderr, r)
+    return json.loads(r.stdout)
+
+
+def total(rows):
+    return sum(size for name, size in rows.items() if name != "total")
+
+
+# Without a budget: what it needs, to the byte, and the same as `explain` says.
+small = gives("mnist_cnn", "--batch", "8", "--optimizer", "adam")
+explained = json.loads(subprocess.run([BRASA, "explain", "mnist_cnn", "--batch", "8", "--optimizer", "adam", "--json"],
+                                      capture_output=True, text=True).stdout)["memory"]
+check("the rows add up", total(small["needs"]) == small["needs"]["total"], small)
+check("as explain says", all(small["needs"][k] == explained[k] for k in PERSISTENT + ("total",)), (small, explained))
+check("no budget, no answer", "fits" not in small and "largest_batch" not in small, small)
+
+# A network without batch norm can be split, one with it cannot.
+vgg = gives("vgg16", "--batch", "100", "--mem", "2G")
+check("vgg16 does not fit", not vgg["fits"] and vgg["needs"]["total"] > vgg["budget"] == 2 * 10**9, vgg)
+check("a smaller batch does", 1 <= vgg["largest_batch"] < 100, vgg)
+check("that one is within", vgg["needs_at_largest_batch"]["total"] <= 2 * 10**9, vgg)
+check("parts are equal and within",
+      100 % vgg["parts"] == 0 < vgg["parts"] and vgg["needs_in_parts"]["total"] <= 2 * 10**9, vgg)
+check("their rows add up", total(vgg["needs_in_parts"]) == vgg["needs_in_parts"]["total"], vgg)
+resnet = gives("resnet50", "--batch", "100", "--mem", "2G")
+check("resnet50 cannot be split", resnet["parts"] == 0 and "batchnorm" in resnet["cannot_split"], resnet)
+text = run("resnet50", "--batch", "100", "--mem", "2G").stdout
+check("in words", "at batch 100: does not fit 2.00 GB" in text
+      and "fits at batch %d: " % resnet["largest_batch"] in text and "cannot be split" in text, text)
+text = run("vgg16", "--batch", "100", "--mem", "2G").stdout
+check("parts in words", "fits as %d parts of %d" % (vgg["parts"], 100 // vgg["parts"]) in text, text)
+text = run("letter_mlp", "--mem", "1G").stdout
+check("all fits", "fits 1.00 GB" in text and "parts" not in text, text)
+text = run("vgg16", "--mem", "1M").stdout
+check("nothing fits", "no batch fits" in text and "does not fit in parts either" in text, text)
+
+for size, count in (("1000000", 10**6), ("1M", 10**6), ("1MB", 10**6), ("1Mi", 2**20), ("1MiB", 2**20),
+                    ("1.5K", 1500), ("0.5Gi", 2**29), ("2T", 2 * 10**12), ("1Ti", 2**40)):
+    check("size " + size, gives("letter_mlp", "--mem", size)["budget"] == count)
+for size in ("", "0", "-1", "M", "1X", "1m", "1 G", "1GG", "1Gib", "nan", "inf", "1e3", "1.2.3G", "9999999999T"):
+    r = run("letter_mlp", "--mem=" + size)
+    check("refused size '%s'" % size, r.returncode == 2 and not r.stdout and len(r.stderr.splitlines()) == 1
+          and "--mem: expected a size such as 800M, 2G or 2Gi" in r.stderr, r)
+r = run("resnet5", "--mem", "1G")
+check("no such model", r.returncode == 1 and "did you mean" in r.stderr and not r.stdout, r)
+r = run("mnist_cnn", "--optimizer", "sdg")
+check("no such optimizer", r.returncode == 1 and "did you mean 'sgd'" in r.stderr and not r.stdout, r)
+
+print("%d passed, %d failed" % (passed, failed))
+sys.exit(failed != 0)
