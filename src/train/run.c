@@ -1,8 +1,15 @@
-/* run.c - steps: data in, one program run, results out. */
+/* run.c - steps: data in, one program run or a batch in parts, results out; and parameters, in and out. */
 #include "train/session.h"
 #include "train/walk.h"
 
 #include <string.h>
+
+static brasa_status check_memory(const brasa_session *s)
+{
+    if (s->arena)
+        return BRASA_OK;
+    return fail(s->ctx, BRASA_WRONG_STATE, "this session is a plan only: it has no memory to run in");
+}
 
 /* What the caller sees of a value: of the whole batch, and without the padding of a layout. */
 static shape whole_shape(const brasa_session *s, const value *v)
@@ -45,7 +52,7 @@ brasa_status brasa_feed(brasa_session *s, const char *input, const void *data, s
     if (id < 0 || p->graph.values[id].kind != VALUE_INPUT)
         return fail(s->ctx, BRASA_NOT_FOUND, "the network has no input '%s'", input);
     const value *v = &p->graph.values[id];
-    brasa_status status = session_check_memory(s);
+    brasa_status status = check_memory(s);
     if (status == BRASA_OK)
         status = check_bytes(s, v, bytes);
     if (status == BRASA_OK && v->classes)
@@ -228,4 +235,51 @@ brasa_status brasa_eval_step(brasa_session *s, const float *images, const int32_
     if (status == BRASA_OK)
         status = fetch_scalar(s, "loss", loss);
     return status == BRASA_OK ? fetch_scalar(s, "accuracy", accuracy) : status;
+}
+
+/* --- parameters ------------------------------------------------------------------------------------------- */
+
+static brasa_status find_real(brasa_session *s, const char *name, int64_t count, const state **out)
+{
+    brasa_status status = check_memory(s);
+    if (status != BRASA_OK)
+        return status;
+    const state *st = session_state(s, name);
+    if (!st || st->kind == VALUE_COUNTER || st->kind == VALUE_SUM)
+        return fail(s->ctx, BRASA_NOT_FOUND, "there is no parameter '%s'", name);
+    if (shape_count(&st->shape) != count)
+        return fail(s->ctx, BRASA_BAD_SHAPE, "'%s' is %s: %lld elements, got %lld", name,
+                    shape_print(&st->shape).text, (long long)shape_count(&st->shape), (long long)count);
+    *out = st;
+    return BRASA_OK;
+}
+
+brasa_status brasa_param_get(brasa_session *s, const char *name, float *data, int64_t count)
+{
+    const state *st = NULL;
+    brasa_status status = find_real(s, name, count, &st);
+    if (status != BRASA_OK)
+        return status;
+    walk w = {.shape = &st->stored,
+              .each = walk_copy_out,
+              .stored = session_state_data(s, st),
+              .type = st->type,
+              .plain = data,
+              .plain_type = F32};
+    return walk_through(s->ctx, &w, &st->layout);
+}
+
+brasa_status brasa_param_set(brasa_session *s, const char *name, const float *data, int64_t count)
+{
+    const state *st = NULL;
+    brasa_status status = find_real(s, name, count, &st);
+    if (status != BRASA_OK)
+        return status;
+    walk w = {.shape = &st->stored,
+              .each = walk_copy_in,
+              .stored = session_state_data(s, st),
+              .type = st->type,
+              .plain = (void *)data,
+              .plain_type = F32};
+    return walk_through(s->ctx, &w, &st->layout);
 }

@@ -489,59 +489,7 @@ brasa_status brasa_use(brasa_session *s, bool training, int64_t batch)
     return status;
 }
 
-/* --- parameters ------------------------------------------------------------------------------------------- */
-
-brasa_status session_check_memory(const brasa_session *s)
-{
-    if (s->arena)
-        return BRASA_OK;
-    return fail(s->ctx, BRASA_WRONG_STATE, "this session is a plan only: it has no memory to run in");
-}
-
-static brasa_status find_real(brasa_session *s, const char *name, int64_t count, const state **out)
-{
-    brasa_status status = session_check_memory(s);
-    if (status != BRASA_OK)
-        return status;
-    const state *st = session_state(s, name);
-    if (!st || st->kind == VALUE_COUNTER || st->kind == VALUE_SUM)
-        return fail(s->ctx, BRASA_NOT_FOUND, "there is no parameter '%s'", name);
-    if (shape_count(&st->shape) != count)
-        return fail(s->ctx, BRASA_BAD_SHAPE, "'%s' is %s: %lld elements, got %lld", name,
-                    shape_print(&st->shape).text, (long long)shape_count(&st->shape), (long long)count);
-    *out = st;
-    return BRASA_OK;
-}
-
-brasa_status brasa_param_get(brasa_session *s, const char *name, float *data, int64_t count)
-{
-    const state *st;
-    brasa_status status = find_real(s, name, count, &st);
-    if (status != BRASA_OK)
-        return status;
-    walk w = {.shape = &st->stored,
-              .each = walk_copy_out,
-              .stored = session_state_data(s, st),
-              .type = st->type,
-              .plain = data,
-              .plain_type = F32};
-    return walk_through(s->ctx, &w, &st->layout);
-}
-
-brasa_status brasa_param_set(brasa_session *s, const char *name, const float *data, int64_t count)
-{
-    const state *st;
-    brasa_status status = find_real(s, name, count, &st);
-    if (status != BRASA_OK)
-        return status;
-    walk w = {.shape = &st->stored,
-              .each = walk_copy_in,
-              .stored = session_state_data(s, st),
-              .type = st->type,
-              .plain = (void *)data,
-              .plain_type = F32};
-    return walk_through(s->ctx, &w, &st->layout);
-}
+/* --- what a session holds ----------------------------------------------------------------------------------- */
 
 int64_t brasa_session_steps(const brasa_session *s)
 {

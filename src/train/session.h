@@ -56,8 +56,6 @@ void *session_state_data(const brasa_session *s, const state *st);
 void *session_value_data(const brasa_session *s, const value *v);
 /* The program for a mode and a number of samples, or NULL. */
 program *session_program(const brasa_session *s, bool training, int64_t batch);
-/* Fails in a session that is a plan only. */
-brasa_status session_check_memory(const brasa_session *s);
 
 /* weights.c: brasa_session_save with notes in the file, a list that ends with a key that is NULL. */
 struct tensor_note;
