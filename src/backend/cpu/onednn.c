@@ -515,7 +515,7 @@ void onednn_close(brasa_context *ctx, void *state)
 
 /* The library sums weight gradients and inner products in an order that depends on the number of threads. Direct
  * convolutions, forward and by the data, came out with the same bits on 1, 2, 3 and 4 of them in all networks that
- * were tried (2.6.3). */
+ * were tried (2.6.3 and 3.2). */
 static bool depends_on_threads(const onednn_layer *l)
 {
     return l->pass == ONEDNN_WEIGHTS || !l->window;
