@@ -30,7 +30,7 @@ static int64_t fewest_parts(brasa_graph *g, int64_t batch, const fit_budget *b)
         if (batch % parts)
             continue;
         const brasa_memory m = plan(g, batch, parts);
-        if (fit_need(&m, b, batch) <= b->bytes)
+        if (fit_need(&m, b, batch, parts) <= b->bytes)
             return parts;
     }
     return 0;
@@ -45,12 +45,12 @@ static void check_fit(const char *name, int64_t batch, fit_budget b)
     const brasa_memory whole = plan(g, batch, 1), most = plan(g, f.most ? f.most : 1, 1),
                        more = plan(g, f.most + 1, 1);
     CHECK(memcmp(&f.whole, &whole, sizeof whole) == 0);
-    CHECK_INT(f.fits, fit_need(&whole, &b, batch) <= b.bytes);
+    CHECK_INT(f.fits, fit_need(&whole, &b, batch, 1) <= b.bytes);
     if (f.most) {
-        CHECK(fit_need(&most, &b, f.most) <= b.bytes);
+        CHECK(fit_need(&most, &b, f.most, 1) <= b.bytes);
         CHECK(memcmp(&f.at_most, &most, sizeof most) == 0);
     }
-    CHECK(fit_need(&more, &b, f.most + 1) > b.bytes);
+    CHECK(fit_need(&more, &b, f.most + 1, 1) > b.bytes);
     CHECK_INT(f.most >= batch, f.fits);
     if (f.fits)
         CHECK_INT(f.parts, 1);
@@ -73,6 +73,7 @@ TEST(largest_batch)
         {"mnist_cnn", 32, {.bytes = 100 << 20}},
         {"mnist_cnn", 100, {.bytes = 24 << 20}},
         {"mnist_cnn", 60, {.bytes = 40 << 20, .beside = 10 << 20, .beside_sample = 28 * 28 * 8}},
+        {"mnist_cnn", 60, {.bytes = 30 << 20, .beside_sample = 28 * 28 * 8, .beside_part = 100000}},
         {"tiny_resnet", 200, {.bytes = 50 << 20}},
         {"mobilenet_v2", 16, {.bytes = 500 << 20}},
     };

@@ -10,9 +10,9 @@ typedef struct search {
     const fit_budget *budget;
 } search;
 
-uint64_t fit_need(const brasa_memory *m, const fit_budget *b, int64_t batch)
+uint64_t fit_need(const brasa_memory *m, const fit_budget *b, int64_t batch, int64_t parts)
 {
-    return m->total + b->beside + b->beside_sample * (uint64_t)batch;
+    return m->total + b->beside + b->beside_sample * (uint64_t)batch + b->beside_part * (uint64_t)(batch / parts);
 }
 
 static brasa_status plan(const search *q, int64_t batch, int64_t parts, brasa_memory *m)
@@ -29,9 +29,9 @@ static brasa_status plan(const search *q, int64_t batch, int64_t parts, brasa_me
     return status;
 }
 
-static bool fits(const search *q, const brasa_memory *m, int64_t batch)
+static bool fits(const search *q, const brasa_memory *m, int64_t batch, int64_t parts)
 {
-    return fit_need(m, q->budget, batch) <= q->budget->bytes;
+    return fit_need(m, q->budget, batch, parts) <= q->budget->bytes;
 }
 
 /* Where a line through two batches and what they need meets the budget. */
@@ -47,7 +47,7 @@ static double meets(const search *q, int64_t a, double need_a, int64_t b, double
 static brasa_status find_most(const search *q, fit *out)
 {
     int64_t low = 0, high = FIT_MOST_SAMPLES + 1, last = q->options.batch, now = 1;
-    double last_need = (double)fit_need(&out->whole, q->budget, last);
+    double last_need = (double)fit_need(&out->whole, q->budget, last, 1);
     if (out->fits) {
         low = out->most = last;
         out->at_most = out->whole;
@@ -61,8 +61,8 @@ static brasa_status find_most(const search *q, fit *out)
         brasa_status status = plan(q, now, 1, &m);
         if (status != BRASA_OK && status != BRASA_BAD_SHAPE) /* tensors larger than any can be: too large as well */
             return status;
-        const double need = status == BRASA_OK ? (double)fit_need(&m, q->budget, now) : (double)UINT64_MAX;
-        if (status == BRASA_OK && fits(q, &m, now)) {
+        const double need = status == BRASA_OK ? (double)fit_need(&m, q->budget, now, 1) : (double)UINT64_MAX;
+        if (status == BRASA_OK && fits(q, &m, now, 1)) {
             low = out->most = now;
             out->at_most = m;
         } else {
@@ -95,14 +95,14 @@ static brasa_status find_parts(const search *q, fit *out)
         snprintf(out->why, sizeof out->why, "%.*s", (int)sizeof out->why - 1, q->graph->ctx->error);
         return BRASA_OK;
     }
-    if (status != BRASA_OK || !fits(q, &m, batch))
+    if (status != BRASA_OK || !fits(q, &m, batch, batch))
         return status;
     out->parts = batch;
     out->in_parts = m;
     for (int64_t parts = next_divisor(batch, 1); parts < batch; parts = next_divisor(batch, parts)) {
         if ((status = plan(q, batch, parts, &m)) != BRASA_OK)
             return status;
-        if (!fits(q, &m, batch))
+        if (!fits(q, &m, batch, parts))
             continue;
         out->parts = parts;
         out->in_parts = m;
@@ -120,7 +120,7 @@ brasa_status fit_batch(brasa_graph *g, const brasa_session_options *o, const fit
     brasa_status status = plan(&q, q.options.batch, 1, &out->whole);
     if (status != BRASA_OK || !b->bytes)
         return status;
-    out->fits = fits(&q, &out->whole, q.options.batch);
+    out->fits = fits(&q, &out->whole, q.options.batch, 1);
     out->parts = out->fits;
     out->in_parts = out->whole;
     status = find_most(&q, out);

@@ -13,6 +13,7 @@ enum { FIT_MOST_SAMPLES = 65536 };
 typedef struct fit_budget {
     uint64_t bytes;                 /* 0: none is asked for, only fit.whole is found */
     uint64_t beside, beside_sample; /* bytes that are needed anyway, and for each sample of a batch */
+    uint64_t beside_part; /* and for each sample that is computed at once: of a part, where there are some */
 } fit_budget;
 
 typedef struct fit {
@@ -26,7 +27,7 @@ typedef struct fit {
 } fit;
 
 /* What a batch takes with all that stands beside the session. */
-uint64_t fit_need(const brasa_memory *m, const fit_budget *b, int64_t batch);
+uint64_t fit_need(const brasa_memory *m, const fit_budget *b, int64_t batch, int64_t parts);
 /* options are those of the training; plan_only and parts are not looked at. */
 brasa_status fit_batch(brasa_graph *graph, const brasa_session_options *options, const fit_budget *budget, fit *out);
 
