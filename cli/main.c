@@ -32,9 +32,9 @@ static const verb verbs[] = {
         .summary = "learns from data, and keeps an account of it",
         .words = "MODEL|FILE.net",
         .max_words = 1,
-        .options = "batch clip-norm data dialect epochs fold folds json keep no-augment no-shuffle no-stratify "
-                   "optimizer out patience preset quiet resume save-every schedule seed skip-bad split threads "
-                   "transform weights",
+        .options = "batch class-weights clip-norm data deterministic dialect epochs fold folds freeze json keep "
+                   "no-augment no-shuffle no-stratify optimizer out patience preset quiet resume save-every schedule "
+                   "seed skip-bad split threads transform weights",
         .details = "Settings, figures of every epoch, checkpoints, weights and a report go into the run's folder. "
                    "Ctrl-C stops after the step; --resume goes on from there, with the same result as if nothing "
                    "had been. Without --split a set's own test part tests, and where there is none, all samples "

@@ -22,8 +22,9 @@ typedef struct options {
     double clip_norm, save_every;
     const char *optimizer, *dialect, *sum, *from;
     const char *data, *split, *transform, *schedule, *weights, *keep, *preset, *out, *resume;
+    const char *freeze, *class_weights;
     bool eval, help, json, markdown, no_fusion, quiet;
-    bool no_stratify, no_shuffle, no_augment, skip_bad;
+    bool no_stratify, no_shuffle, no_augment, skip_bad, deterministic;
 } options;
 
 /* OPTION_BYTES: a number with a unit, of 10^3, 10^6, ... bytes (K, M, G, T) or of 2^10, 2^20, ... (Ki, Mi, Gi, Ti).

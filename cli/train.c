@@ -29,9 +29,9 @@ static void catch_signals(void)
 static int check_resume(const options *o)
 {
     static const char *const others[] = {
-        "batch",      "clip-norm",  "data",        "dialect",   "fold",  "folds",     "keep",
-        "no-augment", "no-shuffle", "no-stratify", "optimizer", "out",   "patience",  "preset",
-        "save-every", "schedule",   "seed",        "skip-bad",  "split", "transform", "weights"};
+        "batch",  "class-weights", "clip-norm",  "data",       "deterministic", "dialect",   "fold",      "folds",
+        "freeze", "keep",          "no-augment", "no-shuffle", "no-stratify",   "optimizer", "out",       "patience",
+        "preset", "save-every",    "schedule",   "seed",       "skip-bad",      "split",     "transform", "weights"};
     if (o->words)
         return complain(MISUSED, "--resume goes on with the run's own network: unexpected '%s'", o->word[0]);
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
@@ -64,6 +64,9 @@ static void apply(const options *o, train_settings *s)
     s->no_shuffle = o->no_shuffle;
     s->no_augment = o->no_augment;
     s->skip_bad = o->skip_bad;
+    s->freeze = o->freeze;
+    s->class_weights = o->class_weights;
+    s->deterministic = o->deterministic;
 }
 
 static int read_settings(brasa_context *ctx, const options *o, train_settings *s)

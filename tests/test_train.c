@@ -42,7 +42,7 @@ static void remove_runs(void)
 /* An empty place for a run. The text stays: one for each name. */
 static const char *run_folder(const char *name)
 {
-    static char paths[16][300];
+    static char paths[32][300];
     int i = 0;
     const char *path = in_folder(name);
     while (paths[i][0] && strcmp(paths[i], path) != 0)
@@ -259,6 +259,9 @@ TEST(settings_come_back)
                                   .patience = 9,
                                   .clip_norm = 1.0 / 3,
                                   .save_every = 0.5,
+                                  .freeze = "a.weight",
+                                  .class_weights = "balanced",
+                                  .deterministic = true,
                                   .no_stratify = true,
                                   .no_augment = true};
     CHECK_STATUS(train_run(ctx, &o, &r), BRASA_OK);
@@ -277,6 +280,9 @@ TEST(settings_come_back)
     CHECK(s->folds == 0 && s->threads == 1 && s->no_stratify && s->no_augment && !s->no_shuffle && !s->skip_bad);
     CHECK_CLOSE(s->clip_norm, 1.0 / 3, 1e-9);
     CHECK_CLOSE(s->save_every, 0.5, 0);
+    CHECK_TEXT(s->freeze, "a.weight");
+    CHECK_TEXT(s->class_weights, "balanced");
+    CHECK(s->deterministic);
     CHECK_INT(i.classes, 26);
     CHECK_TEXT(i.class_name[25], "Z");
     CHECK_INT(strlen(i.hash), 64);
@@ -372,6 +378,7 @@ TEST(resume_notices_changes)
 {
     start();
     spoil(RUN_FILE, "\"batch\":50", "\"batch\":40", BRASA_BAD_FILE, "settings are not those");
+    spoil(RUN_FILE, "\"deterministic\":false", "\"deterministic\":true ", BRASA_BAD_FILE, "settings are not those");
     spoil(RUN_FILE, "n=520", "n=521", BRASA_BAD_FILE, "the data are not those that the run began with");
     spoil(RUN_FILE, "\"settings\"", "\"suttings\"", BRASA_BAD_FILE, "not the account of a run");
     spoil(RUN_FILE, "\"epochs\":3", "\"epochs\":x", BRASA_BAD_FILE, "expected a whole number");
@@ -526,6 +533,55 @@ TEST(weights_with_another_head)
     stop();
 }
 
+/* All that a run has learned of one parameter; to be freed. */
+static float *learned(const char *run, const char *name, int64_t count)
+{
+    trained t;
+    float *data = calloc((size_t)count, sizeof *data);
+    CHECK_STATUS(trained_open(ctx, run, 0, NULL, 1, &t), BRASA_OK);
+    if (t.session)
+        CHECK_STATUS(brasa_param_get(t.session, name, data, count), BRASA_OK);
+    trained_close(&t);
+    return data;
+}
+
+static double most_apart(const char *a, const char *b, const char *name, int64_t count)
+{
+    float *x = learned(a, name, count), *y = learned(b, name, count);
+    double most = 0;
+    for (int64_t i = 0; i < count; i++)
+        most = fmax(most, fabs((double)x[i] - (double)y[i]));
+    free(x);
+    free(y);
+    return most;
+}
+
+TEST(freeze)
+{
+    start();
+    heard l;
+    train_result r;
+    char weights[500];
+    train_options o = plain(&l, run_folder("w"));
+    CHECK_STATUS(train_run(ctx, &o, &r), BRASA_OK);
+    snprintf(weights, sizeof weights, "%s/%s", o.out, WEIGHTS_FILE);
+    train_options tuned = plain(&l, run_folder("v"));
+    tuned.settings.weights = weights;
+    tuned.settings.freeze = "fc1.*, fc2.weight";
+    CHECK_STATUS(train_run(ctx, &tuned, &r), BRASA_OK);
+    CHECK(most_apart(o.out, tuned.out, "fc1.weight", 50 * 16) == 0);
+    CHECK(most_apart(o.out, tuned.out, "fc1.bias", 50) == 0);
+    CHECK(most_apart(o.out, tuned.out, "fc2.weight", 22 * 50) == 0);
+    CHECK(most_apart(o.out, tuned.out, "fc2.bias", 22) > 0);
+    CHECK(most_apart(o.out, tuned.out, "fc3.weight", 26 * 22) > 0);
+    CASE("no such parameter");
+    tuned.settings.freeze = "fx1.*";
+    tuned.out = run_folder("v");
+    CHECK_STATUS(train_run(ctx, &tuned, &r), BRASA_NOT_FOUND);
+    CHECK_HAS(brasa_context_error(ctx), "no parameter is called 'fx1.*'");
+    stop();
+}
+
 /* --- alarms -------------------------------------------------------------------------------------------------- */
 
 /* Letters with only the classes of `labels`, each in turn, of 13 samples a class. */
@@ -544,6 +600,49 @@ static const char *labelled(const char *name, const char *labels)
     write_file(file, text, strlen(text));
     snprintf(spec, sizeof spec, "csv:%s,label=1,header=no", file);
     return spec;
+}
+
+TEST(class_weights)
+{
+    start();
+    heard l;
+    train_result r;
+    const char *balanced = run_folder("balanced"), *equal = run_folder("equal"), *given = run_folder("given");
+    train_options o = plain(&l, balanced);
+    o.settings.data = labelled("rare.csv", "ABAA");
+    o.settings.split = "all";
+    o.settings.class_weights = "balanced";
+    CHECK_STATUS(train_run(ctx, &o, &r), BRASA_OK);
+    size_t bytes;
+    char *text = file_of(balanced, RUN_FILE, &bytes);
+    CHECK_HAS(text, "\"class_weights\":\"balanced\""); /* 52 samples, 39 and 13 of each */
+    CHECK_HAS(text, "\"class_weights\":[0.66666");
+    free(text);
+    o.settings.class_weights = "0.666666687,2";
+    o.out = given;
+    CHECK_STATUS(train_run(ctx, &o, &r), BRASA_OK);
+    CHECK(same_file(balanced, given, WEIGHTS_FILE));
+    o.settings.class_weights = NULL;
+    o.out = equal;
+    CHECK_STATUS(train_run(ctx, &o, &r), BRASA_OK);
+    CHECK(!same_file(balanced, equal, WEIGHTS_FILE));
+    static const char *const wrong[][2] = {{"1,2,3", "2 classes, but 3 numbers"},
+                                           {"1", "2 classes, but 1 numbers"},
+                                           {"1,x", "expected 'balanced', or a number above 0 for each of the 2"},
+                                           {"1,", "got '1,'"},
+                                           {"0,1", "got '0,1'"},
+                                           {"1,-2", "got"},
+                                           {"nan,1", "got"},
+                                           {"1 2", "got '1 2'"},
+                                           {"balance", "got 'balance'"}};
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        CASE("%s", wrong[i][0]);
+        o.settings.class_weights = wrong[i][0];
+        o.out = run_folder("refused");
+        CHECK_STATUS(train_run(ctx, &o, &r), BRASA_BAD_ARGUMENT);
+        CHECK_HAS(brasa_context_error(ctx), wrong[i][1]);
+    }
+    stop();
 }
 
 TEST(alarms)
@@ -667,6 +766,7 @@ TEST(each_allocation_fails)
         train_options o = plain(&l, run_folder("alloc"));
         o.settings.data = "synth:letter,n=52";
         o.settings.epochs = 1;
+        o.settings.class_weights = "balanced";
         memory.calls = 0;
         memory.fail_at = n;
         const brasa_status status = train_run(ctx, &o, &r);

@@ -198,6 +198,18 @@ def test_pictures():
           and told[-1]["event"] == "finished", told[:3])
 
 
+def test_deterministic():
+    words = ["mnist_cnn", "--data", "synth:digits,n=300", "--split", "70/30", "--deterministic", "--quiet", "--keep", "last",
+             "--optimizer", "adam lr=0.002"]
+    for threads in "123":
+        works("train", *words, "--epochs", "4", "--threads", threads, "--out", "det" + threads)
+    same = {digest("det" + threads, "weights.safetensors") for threads in "123"}
+    check("the same bits with 1, 2 and 3 threads", len(same) == 1, same)
+    works("train", *words, "--epochs", "2", "--threads", "2", "--out", "det")
+    works("train", "--resume", "det", "--epochs", "4", "--threads", "3", "--quiet")
+    check("and when the number changes in between, without a warning", digest("det", "weights.safetensors") in same)
+
+
 def test_presets():
     wanted = {"mnist": ("synth:digits,n=60", "mnist_cnn", "adadelta", 128, "keras2", "70/30"),
               "cifar10": ("synth:cifar10,n=60", "cifar10_cnn", "rmsprop lr=0.0001 decay=1e-6", 128, "keras2", "70/30"),
@@ -216,6 +228,8 @@ def test_refusals():
     refuses(2, "--data is missing", "train", "letter_mlp")
     refuses(2, "--fold needs --folds", "train", *LETTERS, "--fold", "2")
     refuses(2, "--batch cannot be given", "train", "--resume", "a", "--batch", "3")
+    for option in (["--freeze", "fc1.*"], ["--class-weights", "balanced"], ["--deterministic"]):
+        refuses(2, option[0] + " cannot be given", "train", "--resume", "a", *option)
     refuses(2, "unexpected 'letter_mlp'", "train", "letter_mlp", "--resume", "a")
     refuses(2, "--epochs: expected a number from 1", "train", *LETTERS, "--epochs", "0")
     refuses(1, "did you mean 'letter_mlp'", "train", "leter_mlp", "--data", "synth:letter")
@@ -240,7 +254,8 @@ def test_refusals():
 
 with tempfile.TemporaryDirectory() as temporary:
     os.chdir(temporary)
-    for test in (test_events, test_text, test_folds, test_interrupt, test_full_disk, test_pictures, test_presets, test_refusals):
+    for test in (test_events, test_text, test_folds, test_interrupt, test_full_disk, test_pictures, test_deterministic,
+                 test_presets, test_refusals):
         test()
     os.chdir("/")
 print("%d passed, %d failed" % (passed, failed))

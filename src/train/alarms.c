@@ -141,8 +141,7 @@ static brasa_status find_node(training *t, const char *path, train_place *good, 
 {
     unit *u = &t->unit;
     checkpoint_note note;
-    const checkpoint_terms terms = {settings_digest(&t->task.settings), brasa_context_threads(t->task.ctx),
-                                    u->kernels};
+    const checkpoint_terms terms = unit_terms(t);
     brasa_status status = checkpoint_load(u->session, path, good, &terms, &note);
     if (status == BRASA_OK)
         status = loader_seek(u->train, good->epoch, good->done);

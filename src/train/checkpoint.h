@@ -7,10 +7,13 @@
 
 /* What must be the same for the same bits. */
 typedef struct checkpoint_terms {
-    uint64_t settings; /* settings_digest */
-    int threads;
+    uint64_t settings;   /* settings_digest */
+    int threads;         /* 0: their number does not matter */
     const char *kernels; /* names, with blanks between them */
 } checkpoint_terms;
+
+/* unit.c: those of the training's unit. */
+checkpoint_terms unit_terms(const training *t);
 
 brasa_status checkpoint_save(brasa_session *s, const char *path, const train_place *p, const checkpoint_terms *terms);
 /* Other settings are an error. Other threads or kernels are told in `note`, which else is "". */

@@ -194,6 +194,12 @@ static void network_json(json *j, const training *t)
     json_open(j, "schedule", '{');
     fields_to_json(j, schedule_fields, &s->schedule);
     json_close(j, '}');
+    if (t->unit.class_weights) {
+        json_open(j, "class_weights", '[');
+        for (int k = 0; k < t->task.classes; k++)
+            json_real(j, NULL, (double)t->unit.class_weights[k]);
+        json_close(j, ']');
+    }
     json_open(j, "transform", '{');
     fields_to_json(j, transform_fields, &t->task.transform);
     json_close(j, '}');

@@ -20,13 +20,16 @@ typedef struct train_settings {
     const char *weights;   /* a file to start from; NULL: random numbers */
     const char *keep;      /* "best", "last", or a number: that many epochs' checkpoints; NULL: "best" where there are
                               samples to test on, else "last" */
-    int64_t epochs, batch; /* 0: 10, 32 */
-    int64_t seed, threads; /* threads are the context's, here for the record */
-    int64_t folds, fold;   /* 0: no folds; fold 1 to folds: only this one, 0: one after the other */
-    int64_t patience;      /* stop after so many epochs without a better one; 0: never */
-    double clip_norm;      /* 0: not at all */
+    const char *freeze;    /* parameters that stay as they are: see brasa_session_options; NULL: none */
+    const char *class_weights; /* "balanced", or a number for each class, "1,2.5"; NULL: all count the same */
+    int64_t epochs, batch;     /* 0: 10, 32 */
+    int64_t seed, threads;     /* threads are the context's, here for the record */
+    int64_t folds, fold;       /* 0: no folds; fold 1 to folds: only this one, 0: one after the other */
+    int64_t patience;          /* stop after so many epochs without a better one; 0: never */
+    double clip_norm;          /* 0: not at all */
     double save_every; /* seconds between checkpoints, beside those at the end of each epoch; 0: TRAIN_SAVE_EVERY */
     bool no_stratify, no_shuffle, no_augment, skip_bad;
+    bool deterministic; /* the same bits whatever the number of threads */
 } train_settings;
 
 #define TRAIN_OPTIMIZER  "sgd lr=0.01 momentum=0.9"

@@ -45,6 +45,7 @@ typedef struct unit {
     brasa_session *session;
     feeder *feeder;
     loader *train, *test; /* test is NULL where there is nothing to test on */
+    float *class_weights; /* NULL: all classes count the same */
     float *logits;
     metrics metrics;  /* on the test samples, of the weights after epoch `measured` */
     int64_t measured; /* 0: nothing yet */
@@ -133,6 +134,9 @@ brasa_status unit_save(training *t);
 brasa_status unit_save_weights(training *t);
 /* Weights and result are put on record. */
 brasa_status unit_finish(training *t);
+
+/* class_weights.c: t->unit.class_weights, as the settings wish, for the samples of its split. */
+brasa_status unit_weigh_classes(training *t);
 
 /* alarms.c: what can be told before the first step; one class only is an error, the rest are alarms. */
 brasa_status alarms_before(training *t);

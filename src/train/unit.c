@@ -93,7 +93,11 @@ static brasa_status make_session(training *t)
                                      .optimizer = s->optimizer,
                                      .schedule = s->schedule,
                                      .clip_norm = s->clip_norm,
-                                     .seed = (uint64_t)s->seed};
+                                     .seed = (uint64_t)s->seed,
+                                     .freeze = s->freeze,
+                                     .class_weights = u->class_weights,
+                                     .class_weight_count = u->class_weights ? t->task.classes : 0,
+                                     .deterministic = s->deterministic};
     brasa_status status = brasa_session_new(t->task.graph, &o, &u->session);
     if (status == BRASA_OK)
         status = list_kernels(u);
@@ -147,6 +151,8 @@ brasa_status unit_open(training *t, int fold)
     if (status == BRASA_OK)
         status = settle_schedule(t, u->steps);
     if (status == BRASA_OK)
+        status = unit_weigh_classes(t);
+    if (status == BRASA_OK)
         status = make_session(t);
     if (status == BRASA_OK)
         status = make_loaders(t);
@@ -172,10 +178,11 @@ void unit_close(unit *u)
 
 /* --- checkpoints --------------------------------------------------------------------------------------------- */
 
-static checkpoint_terms terms_of(const training *t)
+checkpoint_terms unit_terms(const training *t)
 {
-    return (checkpoint_terms){.settings = settings_digest(&t->task.settings),
-                              .threads = brasa_context_threads(t->task.ctx),
+    const train_settings *s = &t->task.settings;
+    return (checkpoint_terms){.settings = settings_digest(s),
+                              .threads = s->deterministic ? 0 : brasa_context_threads(t->task.ctx),
                               .kernels = t->unit.kernels};
 }
 
@@ -203,7 +210,7 @@ static brasa_status keep_epochs(training *t, int64_t count)
 brasa_status unit_save(training *t)
 {
     unit *u = &t->unit;
-    const checkpoint_terms terms = terms_of(t);
+    const checkpoint_terms terms = unit_terms(t);
     brasa_status status = checkpoint_save(u->session, u->checkpoint, &u->place, &terms);
     const int64_t count = atoi(t->task.settings.keep);
     if (status == BRASA_OK && count > 0 && u->place.epoch > 0 && u->place.done == 0)
@@ -249,7 +256,7 @@ brasa_status unit_start(training *t)
 {
     unit *u = &t->unit;
     checkpoint_note note;
-    const checkpoint_terms terms = terms_of(t);
+    const checkpoint_terms terms = unit_terms(t);
     if (!run_has(u->folder, CHECKPOINT_FILE)) {
         brasa_status status = split_write(&u->split, u->lists);
         if (status == BRASA_OK)
