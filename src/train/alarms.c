@@ -102,25 +102,29 @@ bool session_finite(const brasa_session *s)
 {
     for (int i = 0; i < s->nstates; i++) {
         const state *st = &s->states[i];
+        if (st->kind == VALUE_SUM) /* of the last step: nothing that lasts */
+            continue;
         if (!all_finite(st->type, session_state_data(s, st), st->bytes / (int64_t)dtype_size(st->type)))
             return false;
     }
     return true;
 }
 
-/* Runs the current program node by node; the first whose result is not finite, or NULL. */
-static const node *first_bad(brasa_session *s)
+/* Runs a program node by node, to the first whose result is not finite; that one is `found`. */
+static brasa_status find_bad(brasa_session *s, program *p, void *found)
 {
-    program *p = s->current;
+    const node **bad = found;
+    brasa_status status = BRASA_OK;
     int64_t time;
-    for (int i = 0; i < p->nsteps; i++) {
-        if (program_repeat(p, i, 1, &time) != BRASA_OK)
-            return NULL;
-        for (int k = 0; k < p->steps[i].nout; k++)
-            if (!all_finite(p->steps[i].out[k].type, p->steps[i].out[k].data, p->steps[i].out[k].count))
-                return p->steps[i].node;
+    (void)s;
+    for (int i = 0; i < p->nsteps && status == BRASA_OK && !*bad; i++) {
+        const step *at = &p->steps[i];
+        status = program_repeat(p, i, 1, &time);
+        for (int k = 0; k < at->nout && !*bad; k++)
+            if (!all_finite(at->out[k].type, at->out[k].data, at->out[k].count))
+                *bad = at->node;
     }
-    return NULL;
+    return status;
 }
 
 static brasa_status feed_next(training *t)
@@ -153,7 +157,7 @@ static brasa_status find_node(training *t, const char *path, train_place *good, 
     if (status == BRASA_OK)
         status = feed_next(t);
     if (status == BRASA_OK)
-        *out = first_bad(u->session);
+        status = session_train(u->session, find_bad, out);
     if (status == BRASA_OK)
         status = checkpoint_load(u->session, path, good, &terms, &note);
     return status;

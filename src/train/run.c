@@ -72,8 +72,9 @@ brasa_status brasa_feed(brasa_session *s, const char *input, const void *data, s
     return BRASA_OK;
 }
 
-static brasa_status run_program(const brasa_session *s, program *p)
+static brasa_status run_program(brasa_session *s, program *p, void *user)
 {
+    (void)user;
     return s->profile ? program_run_profiled(p) : program_run(p);
 }
 
@@ -91,7 +92,7 @@ static void take_part(const brasa_session *s, const program *p, const void *cons
 }
 
 /* A step of a batch in parts; the program of the last one is smaller where they do not come out even. */
-static brasa_status run_parts(brasa_session *s, program *first)
+static brasa_status run_parts(brasa_session *s, program *first, program_runner *run, void *user)
 {
     int64_t *samples = session_state_data(s, session_state(s, SAMPLES_NAME));
     brasa_status status = BRASA_OK;
@@ -99,10 +100,10 @@ static brasa_status run_parts(brasa_session *s, program *first)
         const int64_t left = s->batch - *samples;
         program *p = left < first->batch ? session_program(s, true, left) : first;
         take_part(s, p, first->from, *samples);
-        status = run_program(s, p);
+        status = run(s, p, user);
         *samples += p->batch;
     }
-    return status == BRASA_OK ? run_program(s, s->update) : status;
+    return status == BRASA_OK ? run(s, s->update, user) : status;
 }
 
 /* The program that holds the results of a step with the current one. */
@@ -111,7 +112,7 @@ static program *last_program(const brasa_session *s)
     return s->current->graph.in_parts ? s->update : s->current;
 }
 
-static brasa_status run(brasa_session *s, bool training)
+static brasa_status run_step(brasa_session *s, bool training, program_runner *run, void *user)
 {
     program *p = s->current;
     if (p->training != training)
@@ -122,20 +123,25 @@ static brasa_status run(brasa_session *s, bool training)
             return fail(s->ctx, BRASA_WRONG_STATE, "the input '%s' was not fed since the last step",
                         p->graph.values[v].name);
     s->fed = s->ran = NULL;
-    brasa_status status = p->graph.in_parts ? run_parts(s, p) : run_program(s, p);
+    brasa_status status = p->graph.in_parts ? run_parts(s, p, run, user) : run(s, p, user);
     if (status == BRASA_OK)
         s->ran = last_program(s);
     return status;
 }
 
+brasa_status session_train(brasa_session *s, program_runner *run, void *user)
+{
+    return run_step(s, true, run, user);
+}
+
 brasa_status brasa_train(brasa_session *s)
 {
-    return run(s, true);
+    return run_step(s, true, run_program, NULL);
 }
 
 brasa_status brasa_evaluate(brasa_session *s)
 {
-    return run(s, false);
+    return run_step(s, false, run_program, NULL);
 }
 
 brasa_status brasa_fetch(brasa_session *s, const char *output, void *data, size_t bytes)

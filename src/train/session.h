@@ -57,6 +57,11 @@ void *session_value_data(const brasa_session *s, const value *v);
 /* The program for a mode and a number of samples, or NULL. */
 program *session_program(const brasa_session *s, bool training, int64_t batch);
 
+/* run.c: the step that was fed, as brasa_train does it, but `run` runs its programs: one, or several where the batch
+ * is in parts. */
+typedef brasa_status program_runner(brasa_session *s, program *p, void *user);
+brasa_status session_train(brasa_session *s, program_runner *run, void *user);
+
 /* weights.c: brasa_session_save with notes in the file, a list that ends with a key that is NULL. */
 struct tensor_note;
 brasa_status session_save(brasa_session *s, const char *path, int32_t what, const struct tensor_note *notes);
