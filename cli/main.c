@@ -32,7 +32,7 @@ static const verb verbs[] = {
         .summary = "learns from data, and keeps an account of it",
         .words = "MODEL|FILE.net",
         .max_words = 1,
-        .options = "batch class-weights clip-norm data deterministic dialect epochs fold folds freeze json keep "
+        .options = "batch class-weights clip-norm data deterministic dialect epochs fold folds freeze json keep mem "
                    "no-augment no-shuffle no-stratify optimizer out patience preset quiet resume save-every schedule "
                    "seed skip-bad split threads transform weights",
         .details = "Settings, figures of every epoch, checkpoints, weights and a report go into the run's folder. "
@@ -41,7 +41,8 @@ static const verb verbs[] = {
                    "train. Without --optimizer it is " TRAIN_OPTIMIZER ". Pictures that do not have the "
                    "network's size are resized, cropped and mirrored as the first study did, unless --transform "
                    "says otherwise. --weights may be of another number of classes: the last layer then starts "
-                   "anew.",
+                   "anew. With --mem, fewer decoded pictures are kept, and a batch that does not fit is computed in "
+                   "equal parts, with the same result; batch norm does not allow that, and the training is refused.",
         .examples = "brasa train mnist_cnn --data synth:digits --epochs 3\n"
                     "brasa train --preset mnist --data idx:DIR\n"
                     "brasa train resnet18 --data images:DIR --split 70/30 --weights FILE\n"

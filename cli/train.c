@@ -28,10 +28,11 @@ static void catch_signals(void)
 /* A run goes on with its own settings. */
 static int check_resume(const options *o)
 {
-    static const char *const others[] = {
-        "batch",  "class-weights", "clip-norm",  "data",       "deterministic", "dialect",   "fold",      "folds",
-        "freeze", "keep",          "no-augment", "no-shuffle", "no-stratify",   "optimizer", "out",       "patience",
-        "preset", "save-every",    "schedule",   "seed",       "skip-bad",      "split",     "transform", "weights"};
+    static const char *const others[] = {"batch",   "class-weights", "clip-norm",  "data",        "deterministic",
+                                         "dialect", "fold",          "folds",      "freeze",      "keep",
+                                         "mem",     "no-augment",    "no-shuffle", "no-stratify", "optimizer",
+                                         "out",     "patience",      "preset",     "save-every",  "schedule",
+                                         "seed",    "skip-bad",      "split",      "transform",   "weights"};
     if (o->words)
         return complain(MISUSED, "--resume goes on with the run's own network: unexpected '%s'", o->word[0]);
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
@@ -67,6 +68,7 @@ static void apply(const options *o, train_settings *s)
     s->freeze = o->freeze;
     s->class_weights = o->class_weights;
     s->deterministic = o->deterministic;
+    s->mem = o->mem;
 }
 
 static int read_settings(brasa_context *ctx, const options *o, train_settings *s)

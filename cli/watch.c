@@ -39,9 +39,16 @@ static void clear_line(watch *w)
 static void print_plan(const unit *u)
 {
     const brasa_memory *m = &u->memory;
-    printf("plan: %s (", print_bytes((double)m->total + (double)u->loader_bytes).text);
+    const double total = (double)m->total + (double)u->loader_bytes;
+    if (u->parts > 1)
+        printf("batch %lld as %lld x %lld · peak %s (the same result as the whole batch)\n",
+               (long long)(u->parts * u->at_once), (long long)u->parts, (long long)u->at_once,
+               print_bytes(total).text);
+    printf("plan: %s (", print_bytes(total).text);
     printf("weights %s, ", print_bytes((double)(m->weights + m->buffers)).text);
     printf("optimizer %s, ", print_bytes((double)m->optimizer).text);
+    if (m->sums)
+        printf("sums of gradients %s, ", print_bytes((double)m->sums).text);
     printf("activations %s, ", print_bytes((double)m->transient).text);
     printf("loader %s)\n", print_bytes((double)u->loader_bytes).text);
 }
@@ -208,6 +215,7 @@ static void begin_json(json *j, const training *t)
     json_int(j, "steps", u->steps);
     json_int(j, "epochs_done", u->place.epoch);
     json_int(j, "steps_done", u->place.done);
+    json_int(j, "parts", u->parts);
     json_int(j, "plan_bytes", (int64_t)u->memory.total + u->loader_bytes);
 }
 

@@ -58,10 +58,11 @@ typedef struct heard {
     int count[TRAIN_FOLD + 1];
     char alarms[4000], notes[2000];
     train_figures last;
-    int stop_at; /* steps; 0: never */
-    int live[8]; /* blocks of memory at the end of each fold */
-    int calls;   /* of the allocator, when the last step of this epoch was told */
-    int greedy;  /* steps that asked for memory */
+    int stop_at;                    /* steps; 0: never */
+    int live[8];                    /* blocks of memory at the end of each fold */
+    int calls;                      /* of the allocator, when the last step of this epoch was told */
+    int greedy;                     /* steps that asked for memory */
+    int64_t parts, session, loader; /* as planned: of a batch, and bytes */
     volatile sig_atomic_t stop;
 } heard;
 
@@ -74,6 +75,11 @@ static void listen_to(void *user, const train_event *e)
     if (e->kind == TRAIN_STEP && e->training->unit.place.done > 1)
         l->greedy += memory.calls != l->calls;
     l->calls = memory.calls;
+    if (e->kind == TRAIN_BEGIN) {
+        l->parts = e->training->unit.parts;
+        l->session = (int64_t)e->training->unit.memory.total;
+        l->loader = e->training->unit.loader_bytes;
+    }
     if (e->kind == TRAIN_EPOCH)
         l->last = *e->figures;
     if (e->kind == TRAIN_ALARM)
@@ -261,6 +267,7 @@ TEST(settings_come_back)
                                   .save_every = 0.5,
                                   .freeze = "a.weight",
                                   .class_weights = "balanced",
+                                  .mem = INT64_C(1) << 33,
                                   .deterministic = true,
                                   .no_stratify = true,
                                   .no_augment = true};
@@ -282,7 +289,7 @@ TEST(settings_come_back)
     CHECK_CLOSE(s->save_every, 0.5, 0);
     CHECK_TEXT(s->freeze, "a.weight");
     CHECK_TEXT(s->class_weights, "balanced");
-    CHECK(s->deterministic);
+    CHECK(s->mem == INT64_C(1) << 33 && s->deterministic);
     CHECK_INT(i.classes, 26);
     CHECK_TEXT(i.class_name[25], "Z");
     CHECK_INT(strlen(i.hash), 64);
@@ -582,6 +589,117 @@ TEST(freeze)
     stop();
 }
 
+/* --- memory -------------------------------------------------------------------------------------------------- */
+
+static const char *picture_net(char path[300], const char *name, const char *norm)
+{
+    char text[300];
+    snprintf(text, sizeof text,
+             "input 1 28 28\nconv 8 3x3 name=a\n%srelu\nmaxpool 2\nflatten\ndropout 0.2\nclassify 10 name=b\n", norm);
+    strcpy(path, in_folder(name));
+    write_file(path, text, strlen(text));
+    return path;
+}
+
+/* 91 samples: a batch of 48 and one of 43, which 4 parts of 12 do not divide. */
+static train_options pictures(heard *l, const char *out, const char *model)
+{
+    train_options o = plain(l, out);
+    o.settings.model = model;
+    o.settings.data = "synth:digits,n=130";
+    o.settings.batch = 48;
+    return o;
+}
+
+TEST(batch_in_parts)
+{
+    start();
+    heard l;
+    train_result r;
+    const char *whole = run_folder("whole"), *divided = run_folder("divided"), *cut = run_folder("cut");
+    char path[300];
+    const char *model = picture_net(path, "plain.net", "");
+    train_options o = pictures(&l, whole, model);
+    CHECK_STATUS(train_run(ctx, &o, &r), BRASA_OK);
+    CHECK_INT(l.parts, 1);
+    const int64_t session = l.session, all = l.session + l.loader;
+
+    CASE("a budget that is large enough changes nothing");
+    train_options enough = pictures(&l, run_folder("enough"), model);
+    enough.settings.mem = all;
+    CHECK_STATUS(train_run(ctx, &enough, &r), BRASA_OK);
+    CHECK(l.parts == 1 && l.session == session && l.session + l.loader <= all);
+    CHECK(same_file(whole, enough.out, WEIGHTS_FILE));
+
+    CASE("pictures that are kept give way first");
+    train_options less = pictures(&l, run_folder("less"), model);
+    less.settings.mem = all - 28 * 28 * 50;
+    CHECK_STATUS(train_run(ctx, &less, &r), BRASA_OK);
+    CHECK(l.parts == 1 && l.session == session && l.session + l.loader <= less.settings.mem);
+    CHECK(same_file(whole, less.out, WEIGHTS_FILE));
+
+    CASE("parts");
+    train_options parts = pictures(&l, divided, model);
+    parts.settings.mem = session / 2;
+    CHECK_STATUS(train_run(ctx, &parts, &r), BRASA_OK);
+    CHECK(l.parts > 2 && 48 % l.parts == 0);
+    CHECK(l.session + l.loader <= session / 2);
+    CHECK_INT(l.greedy, 0);
+    CHECK(!same_file(whole, divided, WEIGHTS_FILE)); /* sums of sums are rounded differently */
+    CHECK(most_apart(whole, divided, "a.weight", 72) < 1e-6);
+    CHECK(most_apart(whole, divided, "b.weight", 10 * 8 * 13 * 13) < 1e-6);
+    CHECK(most_apart(whole, divided, "b.bias", 10) < 1e-6);
+
+    CASE("stopped in between");
+    train_options first = pictures(&l, cut, model);
+    first.settings.mem = session / 2;
+    l.stop_at = 3;
+    CHECK_STATUS(train_run(ctx, &first, &r), BRASA_OK);
+    train_options next = {.resume = cut, .watch = listen_to, .user = &l};
+    l = (heard){0};
+    CHECK_STATUS(train_run(ctx, &next, &r), BRASA_OK);
+    CHECK(l.parts > 2);
+    CHECK(same_file(divided, cut, WEIGHTS_FILE));
+    stop();
+}
+
+/* What is refused says which batch fits: that one does, and none that is larger. */
+TEST(memory_refusals)
+{
+    start();
+    heard l;
+    train_result r;
+    char path[300];
+    train_options o = pictures(&l, run_folder("m"), picture_net(path, "norm.net", "batchnorm name=n\n"));
+    CHECK_STATUS(train_run(ctx, &o, &r), BRASA_OK);
+    train_options tight = o;
+    tight.settings.mem = l.session / 2;
+    tight.out = run_folder("m");
+    l = (heard){0};
+    CHECK_STATUS(train_run(ctx, &tight, &r), BRASA_BAD_ARGUMENT);
+    CHECK_HAS(brasa_context_error(ctx), " MB at batch 48, ");
+    CHECK_HAS(brasa_context_error(ctx),
+              "cannot be split into parts: batchnorm_train 'n' computes with the whole of it");
+    CHECK(l.count[TRAIN_STEP] == 0 && !run_has(tight.out, RUN_FILE));
+    const char *said = strstr(brasa_context_error(ctx), "the largest batch that fits is ");
+    REQUIRE(said);
+    tight.settings.batch = atoi(said + strlen("the largest batch that fits is "));
+    CHECK(tight.settings.batch > 1 && tight.settings.batch < 48);
+    CASE("the largest");
+    CHECK_STATUS(train_run(ctx, &tight, &r), BRASA_OK);
+    CHECK(l.session + l.loader <= tight.settings.mem);
+    CASE("one more");
+    tight.settings.batch++;
+    tight.out = run_folder("m");
+    CHECK_STATUS(train_run(ctx, &tight, &r), BRASA_BAD_ARGUMENT);
+    CASE("nothing fits");
+    train_options none = pictures(&l, run_folder("m"), picture_net(path, "plain.net", ""));
+    none.settings.mem = 10000;
+    CHECK_STATUS(train_run(ctx, &none, &r), BRASA_BAD_ARGUMENT);
+    CHECK_HAS(brasa_context_error(ctx), "not even one sample fits");
+    stop();
+}
+
 /* --- alarms -------------------------------------------------------------------------------------------------- */
 
 /* Letters with only the classes of `labels`, each in turn, of 13 samples a class. */
@@ -699,6 +817,16 @@ TEST(numbers_that_are_not_finite)
     CHECK_HAS(brasa_context_error(ctx), ": the loss is ");
     CHECK_HAS(brasa_context_error(ctx), "epoch 1, step ");
     CHECK_HAS(brasa_context_error(ctx), "layer '");
+    CASE("in parts, the same layer");
+    char said[ERROR_TEXT_SIZE];
+    snprintf(said, sizeof said, "%s", strstr(brasa_context_error(ctx), "layer '"));
+    *strchr(said, ')') = '\0';
+    train_options parts = o;
+    parts.out = run_folder("nan-parts");
+    parts.settings.mem = l.session + l.loader - 1;
+    CHECK_STATUS(train_run(ctx, &parts, &r), BRASA_WRONG_STATE);
+    CHECK(l.parts > 1);
+    CHECK_HAS(brasa_context_error(ctx), said);
     run_outcome outcome;
     CHECK_STATUS(run_outcome_read(ctx, o.out, &outcome), BRASA_OK);
     CHECK(outcome.there && outcome.failed);

@@ -1,5 +1,5 @@
 """brasa train, eval, predict and runs from outside: what they print, leave behind and refuse."""
-import hashlib, json, os, pty, resource, signal, subprocess, sys, tempfile, time
+import hashlib, json, os, pty, re, resource, signal, subprocess, sys, tempfile, time
 
 SOURCE = os.environ.get("BRASA_SOURCE", os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 BRASA = os.path.join(os.environ.get("BRASA_BUILD", os.path.join(SOURCE, "build")), "brasa")
@@ -210,6 +210,23 @@ def test_deterministic():
     check("and when the number changes in between, without a warning", digest("det", "weights.safetensors") in same)
 
 
+def test_memory():
+    with open("plain.net", "w") as file:
+        file.write("input 1 28 28\nconv 8 3x3\nrelu\nmaxpool 2\nflatten\nclassify 10\n")
+    with open("norm.net", "w") as file:
+        file.write("input 1 28 28\nconv 8 3x3\nbatchnorm name=n\nrelu\nmaxpool 2\nflatten\nclassify 10\n")
+    words = ["--data", "synth:digits,n=100", "--batch", "48", "--epochs", "5", "--split", "all", "--optimizer", "adam"]
+    text = works("train", "plain.net", *words, "--mem", "2M", "--out", "mem")
+    check("parts are told", re.search(r"\nbatch 48 as (\d+) x (\d+) · peak ", text), text)
+    with open("mem/run.json") as file:
+        record = json.load(file)
+    check("and recorded", record["settings"]["mem"] == 2000000 and record["plan"]["parts"] > 1
+          and record["plan"]["total"] <= 2000000, record["plan"])
+    r = run("train", "norm.net", *words, "--mem", "1.5M", "--out", "norm")
+    check("batch norm refuses", r.returncode == 1 and len(r.stderr.splitlines()) == 1 and not os.path.exists("norm")
+          and "does not fit 1.5 MB; the largest batch that fits is " in r.stderr and "batchnorm_train 'n'" in r.stderr, r)
+
+
 def test_presets():
     wanted = {"mnist": ("synth:digits,n=60", "mnist_cnn", "adadelta", 128, "keras2", "70/30"),
               "cifar10": ("synth:cifar10,n=60", "cifar10_cnn", "rmsprop lr=0.0001 decay=1e-6", 128, "keras2", "70/30"),
@@ -228,7 +245,7 @@ def test_refusals():
     refuses(2, "--data is missing", "train", "letter_mlp")
     refuses(2, "--fold needs --folds", "train", *LETTERS, "--fold", "2")
     refuses(2, "--batch cannot be given", "train", "--resume", "a", "--batch", "3")
-    for option in (["--freeze", "fc1.*"], ["--class-weights", "balanced"], ["--deterministic"]):
+    for option in (["--mem", "1M"], ["--freeze", "fc1.*"], ["--class-weights", "balanced"], ["--deterministic"]):
         refuses(2, option[0] + " cannot be given", "train", "--resume", "a", *option)
     refuses(2, "unexpected 'letter_mlp'", "train", "letter_mlp", "--resume", "a")
     refuses(2, "--epochs: expected a number from 1", "train", *LETTERS, "--epochs", "0")
@@ -255,7 +272,7 @@ def test_refusals():
 with tempfile.TemporaryDirectory() as temporary:
     os.chdir(temporary)
     for test in (test_events, test_text, test_folds, test_interrupt, test_full_disk, test_pictures, test_deterministic,
-                 test_presets, test_refusals):
+                 test_memory, test_presets, test_refusals):
         test()
     os.chdir("/")
 print("%d passed, %d failed" % (passed, failed))

@@ -211,9 +211,11 @@ static void plan_json(json *j, const unit *u)
     json_int(j, "weights", (int64_t)u->memory.weights);
     json_int(j, "buffers", (int64_t)u->memory.buffers);
     json_int(j, "optimizer", (int64_t)u->memory.optimizer);
+    json_int(j, "sums", (int64_t)u->memory.sums);
     json_int(j, "transient", (int64_t)u->memory.transient);
     json_int(j, "loader", u->loader_bytes);
     json_int(j, "total", (int64_t)u->memory.total + u->loader_bytes);
+    json_int(j, "parts", u->parts);
     json_close(j, '}');
     json_open(j, "kernels", '[');
     for (const char *at = u->kernels; *at; at += strspn(at, " ")) {

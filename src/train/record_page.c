@@ -55,14 +55,18 @@ static void add_environment(sheet *s, const training *t)
     s->run.environment = list;
 }
 
-static void add_memory(sheet *s, const unit *u)
+static void add_memory(sheet *s, const training *t)
 {
+    const unit *u = &t->unit;
     add_bar(s, "weights", (double)u->memory.weights);
     add_bar(s, "buffers", (double)u->memory.buffers);
     add_bar(s, "optimizer", (double)u->memory.optimizer);
+    if (u->memory.sums)
+        add_bar(s, "sums", (double)u->memory.sums);
     add_bar(s, "activations", (double)u->memory.transient);
     add_bar(s, "loader", (double)u->loader_bytes);
     s->run.memory = s->memory;
+    s->run.memory_budget = t->task.settings.mem;
 }
 
 static brasa_status add_epochs(sheet *s, const unit *u)
@@ -104,7 +108,7 @@ static brasa_status fill(sheet *s, const training *t)
     if (!u->session) /* the sum of folds: nothing is at work */
         return BRASA_OK;
     add_environment(s, t);
-    add_memory(s, u);
+    add_memory(s, t);
     return add_epochs(s, u);
 }
 

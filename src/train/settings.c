@@ -35,6 +35,7 @@ static const setting list[] = {
     {"weights", TEXT, AT(weights), true},
     {"epochs", INT, AT(epochs), true},
     {"batch", INT, AT(batch), false},
+    {"mem", INT, AT(mem), false}, /* the batch is split to fit, and parts are rounded differently */
     {"optimizer", TEXT, AT(optimizer), false},
     {"schedule", TEXT, AT(schedule), false},
     {"clip_norm", REAL, AT(clip_norm), false},
@@ -95,6 +96,8 @@ brasa_status settings_complete(brasa_context *ctx, train_settings *s)
         status = check_range(ctx, "batch", s->batch, 1, 65536);
     if (status == BRASA_OK)
         status = check_range(ctx, "seed", s->seed, 0, (int64_t)JSON_MOST);
+    if (status == BRASA_OK)
+        status = check_range(ctx, "mem", s->mem, 0, (int64_t)JSON_MOST);
     if (status == BRASA_OK && s->folds)
         status = check_range(ctx, "folds", s->folds, 2, 1000);
     if (status == BRASA_OK)

@@ -23,6 +23,7 @@ typedef struct train_settings {
     const char *freeze;    /* parameters that stay as they are: see brasa_session_options; NULL: none */
     const char *class_weights; /* "balanced", or a number for each class, "1,2.5"; NULL: all count the same */
     int64_t epochs, batch;     /* 0: 10, 32 */
+    int64_t mem;               /* bytes that session and loader stay within; 0: as many as they need */
     int64_t seed, threads;     /* threads are the context's, here for the record */
     int64_t folds, fold;       /* 0: no folds; fold 1 to folds: only this one, 0: one after the other */
     int64_t patience;          /* stop after so many epochs without a better one; 0: never */

@@ -50,12 +50,15 @@ typedef struct unit {
     metrics metrics;  /* on the test samples, of the weights after epoch `measured` */
     int64_t measured; /* 0: nothing yet */
     int64_t steps;    /* in an epoch */
+    int64_t parts;    /* in which a batch is computed; 1: it is whole */
+    int64_t at_once;  /* samples that are evaluated at once */
     train_place place;
     train_figures *figures; /* of the epochs done */
     int capacity;
     double saved, reported; /* when, by the clock */
     brasa_memory memory;
     int64_t loader_bytes;
+    int64_t kept_bytes;  /* of them for decoded pictures, at most */
     const char *kernels; /* their names, with blanks between them */
 } unit;
 
@@ -134,6 +137,14 @@ brasa_status unit_save(training *t);
 brasa_status unit_save_weights(training *t);
 /* Weights and result are put on record. */
 brasa_status unit_finish(training *t);
+
+/* unit_memory.c: the fewest parts, into o->parts, in which the batch of a session with these options stays within
+ * settings.mem, with the loaders beside it. An error where there is no way: it says what would fit. */
+brasa_status unit_split_batch(training *t, brasa_session_options *o);
+/* unit_memory.c: once the session's memory is known: what the loaders take, and what of it is for kept pictures. */
+brasa_status unit_share_memory(training *t);
+/* unit_memory.c: how the unit's samples are loaded, in batches of so many at most. */
+loader_options unit_loading(const training *t, bool train, int64_t size);
 
 /* class_weights.c: t->unit.class_weights, as the settings wish, for the samples of its split. */
 brasa_status unit_weigh_classes(training *t);

@@ -84,27 +84,36 @@ static brasa_status list_kernels(unit *u)
     return BRASA_OK;
 }
 
+static brasa_session_options session_wish(const training *t)
+{
+    const unit *u = &t->unit;
+    const train_settings *s = &t->task.settings;
+    return (brasa_session_options){.batch = u->split.trains < s->batch ? u->split.trains : s->batch,
+                                   .optimizer = s->optimizer,
+                                   .schedule = s->schedule,
+                                   .clip_norm = s->clip_norm,
+                                   .seed = (uint64_t)s->seed,
+                                   .freeze = s->freeze,
+                                   .class_weights = u->class_weights,
+                                   .class_weight_count = u->class_weights ? t->task.classes : 0,
+                                   .deterministic = s->deterministic};
+}
+
 static brasa_status make_session(training *t)
 {
     unit *u = &t->unit;
-    const train_settings *s = &t->task.settings;
-    const int64_t first = u->split.trains < s->batch ? u->split.trains : s->batch;
-    const brasa_session_options o = {.batch = first,
-                                     .optimizer = s->optimizer,
-                                     .schedule = s->schedule,
-                                     .clip_norm = s->clip_norm,
-                                     .seed = (uint64_t)s->seed,
-                                     .freeze = s->freeze,
-                                     .class_weights = u->class_weights,
-                                     .class_weight_count = u->class_weights ? t->task.classes : 0,
-                                     .deterministic = s->deterministic};
-    brasa_status status = brasa_session_new(t->task.graph, &o, &u->session);
+    brasa_session_options o = session_wish(t);
+    brasa_status status = unit_split_batch(t, &o);
+    u->parts = o.parts;
+    u->at_once = o.parts > 1 ? o.batch / o.parts : t->task.settings.batch;
+    if (status == BRASA_OK)
+        status = brasa_session_new(t->task.graph, &o, &u->session);
     if (status == BRASA_OK)
         status = list_kernels(u);
     if (status == BRASA_OK)
-        status = prepare_sizes(u->session, true, u->split.trains, s->batch);
+        status = prepare_sizes(u->session, true, u->split.trains, t->task.settings.batch);
     if (status == BRASA_OK)
-        status = prepare_sizes(u->session, false, u->split.tests, s->batch);
+        status = prepare_sizes(u->session, false, u->split.tests, u->at_once);
     if (status == BRASA_OK)
         status = brasa_session_memory(u->session, &u->memory);
     return status;
@@ -113,30 +122,21 @@ static brasa_status make_session(training *t)
 static brasa_status make_loader(training *t, bool train, loader **out)
 {
     unit *u = &t->unit;
-    const train_settings *s = &t->task.settings;
-    const loader_options o = {.list = train ? u->split.train : u->split.test,
-                              .count = train ? u->split.trains : u->split.tests,
-                              .batch = (int32_t)s->batch,
-                              .train = train,
-                              .in_order = s->no_shuffle,
-                              .seed = (uint64_t)s->seed};
-    const feeder_options f = task_feeding(&t->task);
-    u->loader_bytes += loader_bytes(&f, &o, t->task.shape);
-    return loader_new(u->feeder, &o, out);
+    const loader_options o = unit_loading(t, train, train ? t->task.settings.batch : u->at_once);
+    return o.count ? loader_new(u->feeder, &o, out) : BRASA_OK;
 }
 
 static brasa_status make_loaders(training *t)
 {
     unit *u = &t->unit;
-    const feeder_options f = task_feeding(&t->task);
-    brasa_status status = feeder_new(t->task.ctx, &f, &u->feeder);
-    if (status != BRASA_OK)
-        return status;
-    u->loader_bytes = feeder_bytes(&f, t->task.shape);
-    status = make_loader(t, true, &u->train);
-    if (status == BRASA_OK && u->split.tests)
-        status = make_loader(t, false, &u->test);
-    return status;
+    feeder_options f = task_feeding(&t->task);
+    brasa_status status = unit_share_memory(t);
+    f.budget = u->kept_bytes;
+    if (status == BRASA_OK)
+        status = feeder_new(t->task.ctx, &f, &u->feeder);
+    if (status == BRASA_OK)
+        status = make_loader(t, true, &u->train);
+    return status == BRASA_OK ? make_loader(t, false, &u->test) : status;
 }
 
 brasa_status unit_open(training *t, int fold)
@@ -160,7 +160,7 @@ brasa_status unit_open(training *t, int fold)
         status = metrics_init(&u->metrics, &u->pool, t->task.classes);
     if (status != BRASA_OK)
         return status;
-    const size_t logits = (size_t)s->batch * (size_t)t->task.classes;
+    const size_t logits = (size_t)u->at_once * (size_t)t->task.classes;
     u->logits = pool_get(&u->pool, logits, sizeof *u->logits);
     return u->logits ? BRASA_OK : fail_memory(t->task.ctx, logits * sizeof *u->logits);
 }

@@ -1,0 +1,103 @@
+/* unit_memory.c - a training within settings.mem: session and loaders together.
+ *
+ * Kept pictures give way first: they only save time. Then the batch is computed in parts, with the same result, where
+ * the network allows it. A training that begins has all the memory that it will ever need. */
+#include "train/fit.h"
+#include "train/train.h"
+
+#include <stdio.h>
+
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+loader_options unit_loading(const training *t, bool train, int64_t size)
+{
+    const split *p = &t->unit.split;
+    const train_settings *s = &t->task.settings;
+    const int32_t count = train ? p->trains : p->tests;
+    return (loader_options){.list = train ? p->train : p->test,
+                            .count = count,
+                            .batch = (int32_t)least(size, count),
+                            .train = train,
+                            .in_order = s->no_shuffle,
+                            .seed = (uint64_t)s->seed};
+}
+
+static int64_t feeder_size(const training *t, int64_t kept)
+{
+    feeder_options f = task_feeding(&t->task);
+    f.budget = kept;
+    return feeder_bytes(&f, t->task.shape);
+}
+
+static int64_t loader_size(const training *t, bool train, int64_t size)
+{
+    const feeder_options f = task_feeding(&t->task);
+    loader_options o = unit_loading(t, train, size);
+    o.batch = (int32_t)size;
+    return o.count ? loader_bytes(&f, &o, t->task.shape) : 0;
+}
+
+/* A loader takes so much for each sample of a batch, and some more. */
+static fit_budget budget_of(const training *t)
+{
+    const int64_t train = loader_size(t, true, 2) - loader_size(t, true, 1),
+                  test = loader_size(t, false, 2) - loader_size(t, false, 1);
+    const int64_t rest = loader_size(t, true, 1) - train + loader_size(t, false, 1) - test;
+    return (fit_budget){.bytes = (uint64_t)t->task.settings.mem,
+                        .beside = (uint64_t)(feeder_size(t, 0) + rest),
+                        .beside_sample = (uint64_t)train,
+                        .beside_part = (uint64_t)test};
+}
+
+static double megabytes(uint64_t bytes)
+{
+    return (double)bytes / 1e6;
+}
+
+static brasa_status refuse(const training *t, const fit *f, const fit_budget *b, int64_t size)
+{
+    char fitting[100] = "not even one sample fits";
+    if (f->most)
+        snprintf(fitting, sizeof fitting, "the largest batch that fits is %lld, with %.1f MB", (long long)f->most,
+                 megabytes(fit_need(&f->at_most, b, f->most, 1)));
+    return fail(t->task.ctx, BRASA_BAD_ARGUMENT,
+                "%s needs %.1f MB at batch %lld, %.1f MB of them for the loader: does not fit %.1f MB; %s%s%s",
+                t->task.settings.model, megabytes(fit_need(&f->whole, b, size, 1)), (long long)size,
+                megabytes(fit_need(&f->whole, b, size, 1) - f->whole.total), megabytes(b->bytes), fitting,
+                f->why[0] ? "; " : "", f->why);
+}
+
+brasa_status unit_split_batch(training *t, brasa_session_options *o)
+{
+    const fit_budget b = budget_of(t);
+    fit f;
+    o->parts = 1;
+    if (!b.bytes)
+        return BRASA_OK;
+    brasa_status status = fit_batch(t->task.graph, o, &b, &f);
+    if (status == BRASA_OK && !f.parts)
+        status = refuse(t, &f, &b, o->batch);
+    o->parts = f.parts;
+    return status;
+}
+
+/* The programs for evaluation and for what is left at an epoch's end are there now, too. */
+brasa_status unit_share_memory(training *t)
+{
+    unit *u = &t->unit;
+    const int64_t budget = t->task.settings.mem, none = feeder_size(t, 0);
+    const int64_t loaders = loader_size(t, true, unit_loading(t, true, t->task.settings.batch).batch) +
+                            loader_size(t, false, unit_loading(t, false, u->at_once).batch);
+    const int64_t left = budget - (int64_t)u->memory.total - loaders - none;
+    const int64_t table = feeder_size(t, 1) - none; /* which tells where kept pictures are */
+    u->kept_bytes = !budget ? KEPT_BYTES : left > table ? least(left - table, KEPT_BYTES) : 0;
+    u->loader_bytes = loaders + feeder_size(t, u->kept_bytes);
+    if (!budget || left >= 0)
+        return BRASA_OK;
+    return fail(t->task.ctx, BRASA_BAD_ARGUMENT,
+                "%s needs %.1f MB at batch %lld, evaluation included: does not fit %.1f MB", t->task.settings.model,
+                megabytes((uint64_t)(budget - left)), (long long)t->task.settings.batch, megabytes((uint64_t)budget));
+}
