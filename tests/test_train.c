@@ -692,6 +692,15 @@ TEST(memory_refusals)
     tight.settings.batch++;
     tight.out = run_folder("m");
     CHECK_STATUS(train_run(ctx, &tight, &r), BRASA_BAD_ARGUMENT);
+    CASE("parts would need more than the whole");
+    train_options few = plain(&l, run_folder("m"));
+    few.settings.batch = 2;
+    CHECK_STATUS(train_run(ctx, &few, &r), BRASA_OK);
+    few.settings.mem = l.session + l.loader - 1;
+    few.out = run_folder("m");
+    CHECK_STATUS(train_run(ctx, &few, &r), BRASA_BAD_ARGUMENT);
+    CHECK_HAS(brasa_context_error(ctx), "the largest batch that fits is 1, ");
+    CHECK_HAS(brasa_context_error(ctx), "in parts it does not fit either");
     CASE("nothing fits");
     train_options none = pictures(&l, run_folder("m"), picture_net(path, "plain.net", ""));
     none.settings.mem = 10000;

@@ -59,6 +59,7 @@ static double megabytes(uint64_t bytes)
 
 static brasa_status refuse(const training *t, const fit *f, const fit_budget *b, int64_t size)
 {
+    const char *parts = f->why[0] ? f->why : "in parts it does not fit either: they need room for sums of gradients";
     char fitting[100] = "not even one sample fits";
     if (f->most)
         snprintf(fitting, sizeof fitting, "the largest batch that fits is %lld, with %.1f MB", (long long)f->most,
@@ -67,7 +68,7 @@ static brasa_status refuse(const training *t, const fit *f, const fit_budget *b,
                 "%s needs %.1f MB at batch %lld, %.1f MB of them for the loader: does not fit %.1f MB; %s%s%s",
                 t->task.settings.model, megabytes(fit_need(&f->whole, b, size, 1)), (long long)size,
                 megabytes(fit_need(&f->whole, b, size, 1) - f->whole.total), megabytes(b->bytes), fitting,
-                f->why[0] ? "; " : "", f->why);
+                f->most ? "; " : "", f->most ? parts : "");
 }
 
 brasa_status unit_split_batch(training *t, brasa_session_options *o)
