@@ -1,26 +1,8 @@
 /* test_safetensors.c - reading safetensors files: what must be refused, and what must be read. */
 #define _POSIX_C_SOURCE 200809L
-#include "test.h"
-#include "files.h"
+#include "counted.h"
 
 #include "train/safetensors.h"
-
-static heap memory;
-static brasa_context *ctx;
-
-static void start(void)
-{
-    memory = (heap){0};
-    brasa_context_options o = {.threads = 1, .alloc = heap_alloc, .release = heap_release, .user = &memory};
-    if (!CHECK(brasa_context_new(&o, &ctx) == BRASA_OK))
-        exit(1);
-}
-
-static void stop(void)
-{
-    brasa_context_free(ctx);
-    CHECK_INT(memory.live, 0);
-}
 
 #define T(name, dtype, shape, begin, end)                                                                            \
     "\"" name "\":{\"dtype\":\"" dtype "\",\"shape\":[" shape "],\"data_offsets\":[" #begin "," #end "]}"

@@ -5,8 +5,7 @@
  * kill the process, as the test says.
  */
 #define _GNU_SOURCE
-#include "test.h"
-#include "files.h"
+#include "counted.h"
 
 #include "train/safetensors.h"
 
@@ -15,23 +14,6 @@
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
-
-static heap memory;
-static brasa_context *ctx;
-
-static void start(void)
-{
-    memory = (heap){0};
-    brasa_context_options o = {.threads = 1, .alloc = heap_alloc, .release = heap_release, .user = &memory};
-    if (!CHECK(brasa_context_new(&o, &ctx) == BRASA_OK))
-        exit(1);
-}
-
-static void stop(void)
-{
-    brasa_context_free(ctx);
-    CHECK_INT(memory.live, 0);
-}
 
 /* --- the calls of the system that can be made to fail -------------------------------------------------------- */
 

@@ -1,30 +1,12 @@
 /* test_train.c - trainings from beginning to end: what they learn, what they leave behind, how they go on after a
  * stop, what they warn of, and that they give back all they took. Small networks and drawn data, on one thread. */
 #define _GNU_SOURCE
-#include "test.h"
-#include "files.h"
+#include "counted.h"
 
 #include "train/record.h"
 #include "train/trained.h"
 
 #include <ftw.h>
-
-static heap memory;
-static brasa_context *ctx;
-
-static void start(void)
-{
-    memory = (heap){0};
-    brasa_context_options o = {.threads = 1, .alloc = heap_alloc, .release = heap_release, .user = &memory};
-    if (!CHECK(brasa_context_new(&o, &ctx) == BRASA_OK))
-        exit(1);
-}
-
-static void stop(void)
-{
-    brasa_context_free(ctx);
-    CHECK_INT(memory.live, 0);
-}
 
 static int remove_one(const char *path, const struct stat *st, int type, struct FTW *f)
 {
