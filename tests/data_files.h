@@ -8,7 +8,9 @@
 
 #include <ftw.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #ifdef BRASA_ZLIB

@@ -20,5 +20,6 @@ check "it compiles without OpenMP, oneDNN and what reads pictures" \
     build bare -DBRASA_OPENMP=OFF -DBRASA_ONEDNN=OFF -DBRASA_DATA_LIBRARIES=OFF
 check "that build passes the core tests" "$work/bare/tests/test_core"
 check "reads data that needs no library" "$work/bare/tests/test_data_sets"
+check "and says what it lacks for pictures" "$work/bare/tests/test_data_pictures"
 check "and proves its dense layer" "$work/bare/tests/test_gradients" dense
 finish
