@@ -2,7 +2,8 @@
 #define _POSIX_C_SOURCE 200809L
 #include "cli.h"
 
-#include <inttypes.h>
+#include "core/numeric.h"
+
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -78,16 +79,8 @@ json json_stdout(void)
 
 figure print_count(int64_t value)
 {
-    char digits[32];
     figure f;
-    int count = snprintf(digits, sizeof digits, "%" PRId64, value);
-    char *out = f.text;
-    for (int i = 0; i < count; i++) {
-        if (i && (count - i) % 3 == 0 && digits[i - 1] != '-')
-            *out++ = ',';
-        *out++ = digits[i];
-    }
-    *out = '\0';
+    numeric_count(value, f.text);
     return f;
 }
 

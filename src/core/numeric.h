@@ -6,11 +6,17 @@
 #ifndef CORE_NUMERIC_H
 #define CORE_NUMERIC_H
 
+#include <stdint.h>
+
 typedef struct numeric_state {
     void *before;
 } numeric_state;
 
 numeric_state numeric_enter(void);
 void numeric_leave(numeric_state state);
+
+/* 1,199,882 */
+enum { COUNT_TEXT = 32 };
+void numeric_count(int64_t value, char text[COUNT_TEXT]);
 
 #endif

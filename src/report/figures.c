@@ -2,7 +2,6 @@
 #include "report/figures.h"
 #include "core/numeric.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -33,16 +32,8 @@ unit_size unit_for(page_unit unit, double most)
 
 shown show_count(int64_t value)
 {
-    char digits[32];
     shown s;
-    int count = snprintf(digits, sizeof digits, "%" PRId64, value);
-    char *out = s.text;
-    for (int i = 0; i < count; i++) {
-        if (i && (count - i) % 3 == 0 && digits[i - 1] != '-')
-            *out++ = ',';
-        *out++ = digits[i];
-    }
-    *out = '\0';
+    numeric_count(value, s.text);
     return s;
 }
 
