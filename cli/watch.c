@@ -199,6 +199,7 @@ static void figures_json(json *j, const training *t, const train_event *e)
         json_real(j, "seconds", f->seconds);
     }
     json_real(j, "images_per_s", f->images_per_second);
+    json_real(j, "learning_rate", f->learning_rate);
     json_int(j, "peak_rss_bytes", (int64_t)peak_rss_bytes());
 }
 

@@ -264,6 +264,36 @@ TEST(resume_notices_changes)
     stop();
 }
 
+/* The rate of each epoch's last step is on record, and stays there when the run goes on. */
+TEST(learning_rates)
+{
+    start();
+    heard l;
+    train_result r;
+    train_options o = plain(&l, run_folder("rates"));
+    o.settings.schedule = "step every=8 gamma=0.5"; /* an epoch has 8 steps */
+    l.stop_at = 13;
+    CHECK_STATUS(train_run(ctx, &o, &r), BRASA_OK);
+    train_options next = {.resume = o.out, .watch = listen_to, .user = &l};
+    l = (heard){0};
+    CHECK_STATUS(train_run(ctx, &next, &r), BRASA_OK);
+    CHECK_CLOSE(l.last.learning_rate, 0.0125, 1e-12);
+    pool p = {.ctx = ctx};
+    train_figures *f;
+    int epochs;
+    CHECK_STATUS(run_epochs_read(&p, o.out, &f, &epochs), BRASA_OK);
+    REQUIRE(epochs == 3);
+    for (int i = 0; i < 3; i++)
+        CHECK_CLOSE(f[i].learning_rate, 0.05 / (1 << i), 1e-12);
+    pool_free(&p);
+    size_t bytes;
+    char *page = file_of(o.out, REPORT_FILE, &bytes);
+    CHECK_HAS(page, ">Learning rate</figcaption>");
+    CHECK_HAS(page, ">0.0125<");
+    free(page);
+    stop();
+}
+
 TEST(resume_drops_a_torn_line)
 {
     start();

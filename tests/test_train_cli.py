@@ -55,7 +55,7 @@ def digest(*path):
 
 
 def test_events():
-    told = events(*LETTERS, "--epochs", "3", "--out", "a")
+    told = events(*LETTERS, "--epochs", "3", "--out", "a", "--schedule", "step every=23 gamma=0.5")
     kinds = [e["event"] for e in told]
     check("the order of events", [k for k in kinds if k not in ("read", "step", "saved", "alarm")] ==
           ["begin", "epoch", "epoch", "epoch", "end", "finished"], kinds)
@@ -69,6 +69,7 @@ def test_events():
     with open("a/epochs.jsonl") as file:
         lines = [json.loads(line) for line in file]
     check("epochs.jsonl", [line["test_accuracy"] for line in lines] == [e["test_accuracy"] for e in epochs], lines)
+    check("learning rates", [e["learning_rate"] for e in epochs] == [0.02, 0.01, 0.005], epochs)
     with open("a/run.json") as file:
         record = json.load(file)
     check("run.json", record["settings"] == begin["settings"] and record["kernels"] and len(record["data"]["hash"]) == 64

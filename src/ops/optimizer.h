@@ -84,6 +84,8 @@ typedef struct schedule_attr {
     double rate, decay; /* not fields: from the optimizer */
 } schedule_attr;
 extern const field schedule_fields[];
+/* schedule.c: the rate of the step after so many others. */
+double schedule_rate(const schedule_attr *a, int64_t steps);
 
 /* The global norm of gradients, as a node: in: gradients ...; out: what to multiply them with. */
 typedef struct clip_attr {

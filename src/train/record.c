@@ -298,6 +298,7 @@ static line figures_line(const train_figures *f)
     json_real(&j, "test_top5", f->test_top5);
     json_real(&j, "seconds", f->seconds);
     json_real(&j, "images_per_s", f->images_per_second);
+    json_real(&j, "learning_rate", f->learning_rate);
     json_close(&j, '}');
     return l;
 }

@@ -83,7 +83,7 @@ static brasa_status add_epochs(sheet *s, const unit *u)
                                  .val_accuracy = f->test_accuracy,
                                  .images_per_second = f->images_per_second,
                                  .seconds = f->seconds,
-                                 .learning_rate = NAN};
+                                 .learning_rate = f->learning_rate};
     }
     s->run.epochs = list;
     s->run.epoch_count = (int)u->place.epoch;

@@ -79,8 +79,10 @@ brasa_status train_step(training *t, float *loss, float *accuracy, int32_t *samp
     return status;
 }
 
-static train_figures figures_of(const train_place *p)
+static train_figures figures_of(const unit *u)
 {
+    const train_place *p = &u->place;
+    const int64_t steps = brasa_session_steps(u->session);
     return (train_figures){.epoch = p->epoch + 1,
                            .loss = p->loss / (double)p->seen,
                            .accuracy = (double)p->right / (double)p->seen,
@@ -88,7 +90,8 @@ static train_figures figures_of(const train_place *p)
                            .test_accuracy = NAN,
                            .test_top5 = NAN,
                            .seconds = p->seconds,
-                           .images_per_second = (double)p->seen / p->seconds};
+                           .images_per_second = (double)p->seen / p->seconds,
+                           .learning_rate = schedule_rate(&u->session->schedule, steps - 1)};
 }
 
 /* The steps of an epoch that are left. *stopped: the user wished so, and a checkpoint was made. */
@@ -112,7 +115,7 @@ static brasa_status train_epoch(training *t, bool *stopped)
         p->seen += samples;
         p->seconds += now - before;
         before = now;
-        const train_figures f = figures_of(p);
+        const train_figures f = figures_of(u);
         train_tell(t, TRAIN_STEP, &f, NULL);
         *stopped = stopping(t);
         const bool save = *stopped || now - u->saved > t->task.settings.save_every;
@@ -134,7 +137,7 @@ static brasa_status train_epoch(training *t, bool *stopped)
 static brasa_status end_epoch(training *t, bool *stopped)
 {
     unit *u = &t->unit;
-    train_figures f = figures_of(&u->place);
+    train_figures f = figures_of(u);
     brasa_status status = BRASA_OK;
     if (u->test) {
         status = task_measure(&t->task, u->session, u->test, u->logits, &u->metrics, stopping, t);

@@ -21,6 +21,7 @@ typedef struct train_figures {
     double test_loss, test_accuracy, test_top5; /* NAN: there are no samples to test on */
     double seconds;                             /* of the epoch's steps */
     double images_per_second;                   /* in them */
+    double learning_rate;                       /* of the last of them */
 } train_figures;
 
 /* Where a training stands: what a checkpoint holds beside the network's state. */

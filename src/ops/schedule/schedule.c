@@ -29,15 +29,19 @@ static double scheduled(const schedule_attr *a, double t)
     return a->rate;
 }
 
+double schedule_rate(const schedule_attr *a, int64_t steps)
+{
+    const double t = (double)steps;
+    return scheduled(a, t) / (1 + a->decay * t);
+}
+
 #endif
 #ifdef REAL
 
 /* in: steps done (i64); out: rate */
 static brasa_status NAME(schedule)(const step *s)
 {
-    const schedule_attr *a = s->attr;
-    const double t = (double)*(const int64_t *)s->in[0].data;
-    *(REAL *)s->out[0].data = (REAL)(scheduled(a, t) / (1 + a->decay * t));
+    *(REAL *)s->out[0].data = (REAL)schedule_rate(s->attr, *(const int64_t *)s->in[0].data);
     return BRASA_OK;
 }
 
