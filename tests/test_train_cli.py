@@ -85,6 +85,8 @@ def test_text():
           text.splitlines()[-1] == "saved b/ (weights.safetensors, report.html)", text)
     quiet = works("train", *LETTERS, "--epochs", "2", "--quiet", "--out", "c")
     check("quiet", quiet.startswith("accuracy ") and len(quiet.splitlines()) == 2, quiet)
+    refuses(1, "/nope: No such file", "train", *LETTERS, "--weights", "/nope")
+    check("no run, no folder", not os.path.exists("runs"))
     check("quiet changes nothing", digest("b", "weights.safetensors") == digest("c", "weights.safetensors"))
     master, slave = pty.openpty()
     r = run("train", *LETTERS, "--epochs", "2", "--out", "d", stdout=slave, env=dict(os.environ, TERM="xterm"))
@@ -152,6 +154,7 @@ def test_full_disk():
     """What cannot be written is told, and what was there survives; with room it goes on to the same end."""
     r = run("train", *LETTERS, "--epochs", "100", "--out", "full", preexec_fn=limited)
     check("no room from the beginning", r.returncode == 1 and "File too large" in r.stderr and len(r.stderr.splitlines()) == 1, r)
+    check("nothing is left", not os.path.exists("full"))
     p = subprocess.Popen([BRASA, "train", *LETTERS, "--epochs", "100", "--out", "full2", "--quiet"], stdout=subprocess.DEVNULL)
     wait_for("full2/epochs.jsonl", p)
     interrupt(p)

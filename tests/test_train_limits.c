@@ -3,6 +3,9 @@
 #define _GNU_SOURCE
 #include "trainings.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
+
 /* --- memory -------------------------------------------------------------------------------------------------- */
 
 static const char *picture_net(char path[300], const char *name, const char *norm)
@@ -298,12 +301,56 @@ TEST(refusals)
         CHECK(train_run(ctx, &o, &r) != BRASA_OK);
         CHECK_HAS(brasa_context_error(ctx), rows[i].said);
         CHECK_INT(l.count[TRAIN_STEP], 0);
+        CHECK(access(o.out, F_OK) != 0);
     }
     CASE("a run that is not there");
     train_result r;
     train_options o = {.resume = in_folder("nothing")};
     CHECK_STATUS(train_run(ctx, &o, &r), BRASA_BAD_FILE);
     CHECK_HAS(brasa_context_error(ctx), "No such file");
+    stop();
+}
+
+/* A training that does not come to its first step takes its folder back, but nothing that was there before it. */
+TEST(nothing_is_left_behind)
+{
+    start();
+    heard l;
+    train_result r;
+    char path[500];
+    size_t bytes = 0;
+    train_options o = plain(&l, run_folder("left"));
+    o.settings.model = net();
+    o.settings.weights = "/nope";
+    CHECK(train_run(ctx, &o, &r) != BRASA_OK);
+    CHECK(access(o.out, F_OK) != 0 && !r.folder[0]);
+    CASE("of a fold");
+    o.settings.split = NULL;
+    o.settings.folds = 3;
+    o.settings.fold = 2;
+    CHECK(train_run(ctx, &o, &r) != BRASA_OK);
+    CHECK(access(o.out, F_OK) != 0);
+    CASE("a folder that was there");
+    mkdir(o.out, 0777);
+    snprintf(path, sizeof path, "%s/" SPLIT_FILE "s", o.out);
+    write_file(path, "mine", 4);
+    CHECK(train_run(ctx, &o, &r) != BRASA_OK);
+    char *mine = read_file(path, &bytes);
+    CHECK_TEXT(mine, "mine");
+    free(mine);
+    remove(path);
+    CHECK(rmdir(o.out) == 0); /* all else is gone */
+    CASE("a run that was there");
+    train_options whole = plain(&l, run_folder("left"));
+    CHECK_STATUS(train_run(ctx, &whole, &r), BRASA_OK);
+    CHECK(train_run(ctx, &whole, &r) != BRASA_OK);
+    CHECK(run_has(whole.out, RUN_FILE) && run_has(whole.out, CHECKPOINT_FILE) && run_has(whole.out, SPLIT_FILE));
+    CASE("a run that another one works at");
+    const int lock = open(whole.out, O_RDONLY | O_DIRECTORY);
+    CHECK(flock(lock, LOCK_EX) == 0);
+    CHECK_STATUS(train_run(ctx, &whole, &r), BRASA_WRONG_STATE);
+    CHECK(run_has(whole.out, RUN_FILE) && run_has(whole.out, CHECKPOINT_FILE) && run_has(whole.out, SPLIT_FILE));
+    close(lock);
     stop();
 }
 
@@ -325,6 +372,7 @@ TEST(each_allocation_fails)
             CHECK_STATUS(status, BRASA_OK);
             needed = n;
         } else if (status != BRASA_OK) { /* what only makes the account shorter may be done without */
+            CHECK(l.count[TRAIN_STEP] || access(o.out, F_OK) != 0);
             CHECK_STATUS(status, BRASA_OUT_OF_MEMORY);
             CHECK_HAS(brasa_context_error(ctx), "out of memory");
         }

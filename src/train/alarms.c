@@ -171,6 +171,7 @@ brasa_status alarms_not_finite(training *t, double loss)
     const node *bad = NULL;
     train_place good = {0};
     char place[256] = "", text[900], what[40] = "the weights are not finite";
+    t->begun = true;
     brasa_status status = find_node(t, u->checkpoint, &good, &bad);
     if (status != BRASA_OK)
         return status;

@@ -45,7 +45,8 @@ static brasa_status make_numbered(training *t)
     const time_t now = time(NULL);
     model_word(t->task.settings.model, model, sizeof model);
     strftime(date, sizeof date, "%Y-%m-%d", localtime_r(&now, &tm));
-    if (mkdir("runs", 0777) != 0 && errno != EEXIST)
+    t->made_all = mkdir("runs", 0777) == 0;
+    if (!t->made_all && errno != EEXIST)
         return refuse(t, "runs");
     for (int n = 1; n < MOST_RUNS; n++) {
         char *folder = pool_text(&t->task.pool, "runs/%s-%s-%d", date, model, n);
@@ -53,6 +54,7 @@ static brasa_status make_numbered(training *t)
             return fail_memory(t->task.ctx, 0);
         if (mkdir(folder, 0777) == 0) {
             t->folder = folder;
+            t->made = true;
             return sync_folder(t->task.ctx, "runs");
         }
         if (errno != EEXIST)
@@ -71,17 +73,60 @@ brasa_status record_folder(training *t, const char *path)
     return t->folder ? BRASA_OK : fail_memory(t->task.ctx, length + 1);
 }
 
+static brasa_status make_named(training *t)
+{
+    brasa_status status = record_folder(t, t->options->out);
+    t->made = status == BRASA_OK && mkdir(t->folder, 0777) == 0;
+    return status == BRASA_OK && !t->made && errno != EEXIST ? refuse(t, t->folder) : status;
+}
+
+/* The index-th of what is made before the first step: four files, and the folder of a fold. */
+enum { FIRST_FILES = 4, FIRST_MADE };
+static void first_made(const training *t, int index, char *path, size_t size)
+{
+    static const char *const names[FIRST_MADE] = {RUN_FILE, MODEL_FILE, SPLIT_FILE, CHECKPOINT_FILE, ""};
+    const train_settings *s = &t->task.settings;
+    if (index < 2 || !s->folds)
+        snprintf(path, size, "%s", names[index]);
+    else
+        snprintf(path, size, "fold-%02d/%s", s->fold ? (int)s->fold : 1, names[index]);
+}
+
+static void look_around(training *t)
+{
+    struct stat st;
+    char path[100];
+    for (int i = 0; i < FIRST_MADE; i++) {
+        first_made(t, i, path, sizeof path);
+        if (fstatat(t->lock, path, &st, AT_SYMLINK_NOFOLLOW) == 0)
+            t->found |= 1u << i;
+    }
+}
+
+void record_undo(training *t)
+{
+    char path[100];
+    if (t->lock < 0) /* what is there may be another process's */
+        return;
+    for (int i = 0; i < FIRST_MADE; i++) {
+        first_made(t, i, path, sizeof path);
+        if (*path && !(t->found >> i & 1))
+            unlinkat(t->lock, path, i < FIRST_FILES ? 0 : AT_REMOVEDIR);
+    }
+    if (t->made)
+        rmdir(t->folder);
+    if (t->made_all)
+        rmdir("runs");
+    t->folder = NULL;
+}
+
 brasa_status record_create(training *t)
 {
-    brasa_status status = BRASA_OK;
-    if (!t->options->out)
-        status = make_numbered(t);
-    else if (mkdir(t->options->out, 0777) != 0 && errno != EEXIST)
-        status = refuse(t, t->options->out);
-    if (status == BRASA_OK && t->options->out)
-        status = record_folder(t, t->options->out);
+    brasa_status status = t->options->out ? make_named(t) : make_numbered(t);
     if (status == BRASA_OK)
         status = record_lock(t);
+    if (status == BRASA_OK)
+        look_around(t);
     if (status == BRASA_OK && run_has(t->folder, RUN_FILE)) /* under the lock: nobody else is making it now */
         status = fail(t->task.ctx, BRASA_BAD_ARGUMENT,
                       "%s: there is a run already; resume it, or take another folder", t->folder);
@@ -95,9 +140,11 @@ brasa_status record_lock(training *t)
         return refuse(t, t->folder);
     if (flock(t->lock, LOCK_EX | LOCK_NB) == 0)
         return BRASA_OK;
-    if (errno == EWOULDBLOCK)
-        return fail(t->task.ctx, BRASA_WRONG_STATE, "%s: another process is at work there", t->folder);
-    return refuse(t, t->folder);
+    const brasa_status status =
+        errno == EWOULDBLOCK ? fail(t->task.ctx, BRASA_WRONG_STATE, "%s: another process is at work there", t->folder)
+                             : refuse(t, t->folder);
+    record_unlock(t);
+    return status;
 }
 
 void record_unlock(training *t)

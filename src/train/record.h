@@ -32,6 +32,8 @@
 brasa_status record_folder(training *t, const char *path);
 /* Makes t->folder and takes the lock. */
 brasa_status record_create(training *t);
+/* Removes what a training that did not come to its first step has made, and nothing else. */
+void record_undo(training *t);
 /* Takes the lock on t->folder, or says that somebody else has it. */
 brasa_status record_lock(training *t);
 void record_unlock(training *t);

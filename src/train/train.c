@@ -109,6 +109,7 @@ static brasa_status train_epoch(training *t, bool *stopped)
         if (!isfinite(loss))
             return alarms_not_finite(t, (double)loss);
         const double now = train_clock();
+        t->begun = true;
         p->done++;
         p->loss += (double)loss * samples;
         p->right += lround((double)accuracy * samples);
@@ -379,6 +380,8 @@ brasa_status train_run(brasa_context *ctx, const train_options *o, train_result 
     brasa_status status = o->resume ? go_on(&t, &before) : begin(&t);
     if (status == BRASA_OK)
         status = run_units(&t, out);
+    if (status != BRASA_OK && !o->resume && !t.begun)
+        record_undo(&t);
     if (t.folder)
         snprintf(out->folder, sizeof out->folder, "%s", t.folder);
     unit_close(&t.unit);
