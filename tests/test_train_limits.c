@@ -67,6 +67,16 @@ TEST(batch_in_parts)
     CHECK(most_apart(whole, divided, "b.weight", 10 * 8 * 13 * 13) < 1e-6);
     CHECK(most_apart(whole, divided, "b.bias", 10) < 1e-6);
 
+    CASE("the kernels of the update are on record");
+    for (int i = 0; i < 2; i++) {
+        size_t bytes = 0;
+        char *record = file_of(i ? divided : whole, RUN_FILE, &bytes);
+        const char *kernels = record ? strstr(record, "\"kernels\":[") : NULL;
+        CHECK_HAS(kernels, "\"sgd_");
+        CHECK_HAS(kernels, "\"conv2d_");
+        free(record);
+    }
+
     CASE("stopped in between");
     train_options first = pictures(&l, cut, model);
     first.settings.mem = session / 2;

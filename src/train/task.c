@@ -163,10 +163,8 @@ brasa_status task_measure(const task *t, brasa_session *s, loader *l, float *log
     return status;
 }
 
-int session_kernels(const brasa_session *s, const char **names, int most)
+static int add_kernels(const program *p, const char **names, int count, int most)
 {
-    const program *p = s->current;
-    int count = 0;
     for (int i = 0; i < p->nsteps && count < most; i++) {
         const char *name = p->steps[i].kernel->name;
         bool known = false;
@@ -176,4 +174,10 @@ int session_kernels(const brasa_session *s, const char **names, int most)
             names[count++] = name;
     }
     return count;
+}
+
+int session_kernels(const brasa_session *s, const char **names, int most)
+{
+    const int count = add_kernels(s->current, names, 0, most);
+    return s->current->graph.in_parts ? add_kernels(s->update, names, count, most) : count;
 }

@@ -42,7 +42,7 @@ feeder_options task_feeding(const task *t);
 brasa_status task_measure(const task *t, brasa_session *s, loader *l, float *logits, metrics *m,
                           bool (*stop)(void *user), void *user);
 
-/* The kernels of the current program, each once; at most `most`. */
+/* The kernels of a step with the current program, each once; at most `most`. */
 int session_kernels(const brasa_session *s, const char **names, int most);
 
 #endif
