@@ -28,11 +28,10 @@ static void catch_signals(void)
 /* A run goes on with its own settings. */
 static int check_resume(const options *o)
 {
-    static const char *const others[] = {"batch",   "class-weights", "clip-norm",  "data",        "deterministic",
-                                         "dialect", "fold",          "folds",      "freeze",      "keep",
-                                         "mem",     "no-augment",    "no-shuffle", "no-stratify", "optimizer",
-                                         "out",     "patience",      "preset",     "save-every",  "schedule",
-                                         "seed",    "skip-bad",      "split",      "transform",   "weights"};
+    static const char *const others[] = {
+        "batch",  "class-weights", "clip-norm",  "data",       "deterministic", "dialect",   "fold",      "folds",
+        "freeze", "keep",          "no-augment", "no-shuffle", "no-stratify",   "optimizer", "out",       "patience",
+        "preset", "save-every",    "schedule",   "seed",       "skip-bad",      "split",     "transform", "weights"};
     if (o->words)
         return complain(MISUSED, "--resume goes on with the run's own network: unexpected '%s'", o->word[0]);
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
@@ -97,7 +96,8 @@ static int train(brasa_context *ctx, const options *o)
     int code = o->resume ? check_resume(o) : read_settings(ctx, o, &t.settings);
     if (code != DONE)
         return code;
-    t.settings.epochs = o->resume ? o->epochs : t.settings.epochs;
+    if (o->resume)
+        t.settings = (train_settings){.epochs = o->epochs, .mem = o->mem};
     catch_signals();
     train_result r;
     brasa_status status = train_run(ctx, &t, &r);

@@ -226,6 +226,11 @@ def test_memory():
         record = json.load(file)
     check("and recorded", record["settings"]["mem"] == 2000000 and record["plan"]["parts"] > 1
           and record["plan"]["total"] <= 2000000, record["plan"])
+    works("train", "--resume", "mem", "--mem", "4M", "--epochs", "6", "--quiet")
+    with open("mem/run.json") as file:
+        later = json.load(file)
+    check("another budget, the same parts", later["settings"]["mem"] == 4000000
+          and later["plan"]["parts"] == record["plan"]["parts"], later["plan"])
     r = run("train", "norm.net", *words, "--mem", "1.5M", "--out", "norm")
     check("batch norm refuses", r.returncode == 1 and len(r.stderr.splitlines()) == 1 and not os.path.exists("norm")
           and "does not fit 1.5 MB; the largest batch that fits is " in r.stderr and "batchnorm_train 'n'" in r.stderr, r)
@@ -249,7 +254,7 @@ def test_refusals():
     refuses(2, "--data is missing", "train", "letter_mlp")
     refuses(2, "--fold needs --folds", "train", *LETTERS, "--fold", "2")
     refuses(2, "--batch cannot be given", "train", "--resume", "a", "--batch", "3")
-    for option in (["--mem", "1M"], ["--freeze", "fc1.*"], ["--class-weights", "balanced"], ["--deterministic"]):
+    for option in (["--freeze", "fc1.*"], ["--class-weights", "balanced"], ["--deterministic"]):
         refuses(2, option[0] + " cannot be given", "train", "--resume", "a", *option)
     refuses(2, "unexpected 'letter_mlp'", "train", "letter_mlp", "--resume", "a")
     refuses(2, "--epochs: expected a number from 1", "train", *LETTERS, "--epochs", "0")

@@ -90,6 +90,44 @@ TEST(batch_in_parts)
     stop();
 }
 
+/* The parts of a run that goes on are those of its checkpoint while they fit, whatever the budget is then. */
+TEST(another_budget_later)
+{
+    start();
+    heard l;
+    train_result r;
+    const char *whole = run_folder("whole"), *cut = run_folder("cut");
+    char path[300];
+    train_options o = pictures(&l, whole, picture_net(path, "plain.net", ""));
+    CHECK_STATUS(train_run(ctx, &o, &r), BRASA_OK);
+    const int64_t all = l.session + l.loader;
+    o.settings.mem = l.session / 2;
+    o.out = run_folder("whole");
+    CHECK_STATUS(train_run(ctx, &o, &r), BRASA_OK);
+    const int64_t parts = l.parts, session = l.session;
+    o.out = cut;
+    for (int more = 1; more >= 0; more--) {
+        CASE("%s memory", more ? "more" : "less");
+        run_folder("cut");
+        l = (heard){.stop_at = 3};
+        CHECK_STATUS(train_run(ctx, &o, &r), BRASA_OK);
+        train_options next = {.resume = cut, .watch = listen_to, .user = &l};
+        next.settings.mem = more ? all : session;
+        l = (heard){0};
+        CHECK_STATUS(train_run(ctx, &next, &r), BRASA_OK);
+        CHECK(l.session + l.loader <= next.settings.mem);
+        CHECK(more ? l.parts == parts : l.parts > parts);
+        CHECK(same_file(whole, cut, WEIGHTS_FILE) == (more == 1));
+        CHECK(most_apart(whole, cut, "b.weight", 10 * 8 * 13 * 13) < 1e-6);
+        CHECK((strstr(l.alarms, "parts now, ") == NULL) == (more == 1));
+        run_info i;
+        REQUIRE(run_read(ctx, cut, &i) == BRASA_OK);
+        CHECK_INT(i.settings.mem, next.settings.mem);
+        run_free(&i);
+    }
+    stop();
+}
+
 /* What is refused says which batch fits: that one does, and none that is larger. */
 TEST(memory_refusals)
 {

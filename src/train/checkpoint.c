@@ -22,7 +22,7 @@ static const struct part {
     {"seen", offsetof(train_place, seen), false},   {"seconds", offsetof(train_place, seconds), true},
     {"best", offsetof(train_place, best), true},    {"best_epoch", offsetof(train_place, best_epoch), false},
 };
-enum { PARTS = sizeof parts / sizeof parts[0], TERMS = 3, TEXT = 40 };
+enum { PARTS = sizeof parts / sizeof parts[0], TERMS = 4, TEXT = 40 };
 
 static void print_part(const struct part *part, const train_place *p, char text[TEXT])
 {
@@ -60,9 +60,11 @@ brasa_status checkpoint_save(brasa_session *s, const char *path, const train_pla
     numeric_leave(locale);
     snprintf(text[PARTS], TEXT, "%016llx", (unsigned long long)terms->settings);
     snprintf(text[PARTS + 1], TEXT, "%d", terms->threads);
+    snprintf(text[PARTS + 2], TEXT, "%lld", (long long)terms->parts);
     notes[PARTS] = (tensor_note){"settings", text[PARTS]};
     notes[PARTS + 1] = (tensor_note){"threads", text[PARTS + 1]};
-    notes[PARTS + 2] = (tensor_note){"kernels", terms->kernels};
+    notes[PARTS + 2] = (tensor_note){"parts", text[PARTS + 2]};
+    notes[PARTS + 3] = (tensor_note){"kernels", terms->kernels};
     return session_save(s, path, BRASA_CHECKPOINT, notes);
 }
 
@@ -81,10 +83,23 @@ static brasa_status read_place(const safetensors *f, train_place *p)
     return BRASA_OK;
 }
 
+brasa_status checkpoint_parts(brasa_context *ctx, const char *path, int64_t samples, int64_t *out)
+{
+    safetensors *f = NULL;
+    brasa_status status = safetensors_open(ctx, path, &f);
+    const char *text = status == BRASA_OK ? safetensors_note(f, "parts") : NULL;
+    *out = text ? atoll(text) : 0;
+    if (text && (*out < 1 || *out > samples || samples % *out))
+        status =
+            fail(ctx, BRASA_BAD_FILE, "%s: %.20s parts of a batch of %lld samples", path, text, (long long)samples);
+    safetensors_close(f);
+    return status;
+}
+
 static brasa_status compare_terms(const safetensors *f, const checkpoint_terms *terms, checkpoint_note *note)
 {
     const char *settings = safetensors_note(f, "settings"), *threads = safetensors_note(f, "threads"),
-               *kernels = safetensors_note(f, "kernels");
+               *kernels = safetensors_note(f, "kernels"), *divided = safetensors_note(f, "parts");
     char digest[TEXT];
     snprintf(digest, sizeof digest, "%016llx", (unsigned long long)terms->settings);
     note->text[0] = '\0';
@@ -94,6 +109,11 @@ static brasa_status compare_terms(const safetensors *f, const checkpoint_terms *
         snprintf(note->text, sizeof note->text,
                  "%d threads now, %.8s before: the result may differ in its last digits", terms->threads,
                  threads ? threads : "?");
+    else if (divided && atoll(divided) != terms->parts)
+        snprintf(note->text, sizeof note->text,
+                 "to fit the memory, batches are in %lld parts now, %.8s before: the result may differ in its last "
+                 "digits",
+                 (long long)terms->parts, divided);
     else if (!kernels || strcmp(kernels, terms->kernels) != 0)
         snprintf(note->text, sizeof note->text,
                  "other kernels now than before (another machine or version?): the result may differ in its last "

@@ -9,6 +9,7 @@
 typedef struct checkpoint_terms {
     uint64_t settings;   /* settings_digest */
     int threads;         /* 0: their number does not matter */
+    int64_t parts;       /* in which a batch is computed */
     const char *kernels; /* names, with blanks between them */
 } checkpoint_terms;
 
@@ -16,7 +17,9 @@ typedef struct checkpoint_terms {
 checkpoint_terms unit_terms(const training *t);
 
 brasa_status checkpoint_save(brasa_session *s, const char *path, const train_place *p, const checkpoint_terms *terms);
-/* Other settings are an error. Other threads or kernels are told in `note`, which else is "". */
+/* The parts in which a batch of so many samples was computed; 0: the checkpoint does not tell. */
+brasa_status checkpoint_parts(brasa_context *ctx, const char *path, int64_t samples, int64_t *out);
+/* Other settings are an error. Other threads, parts or kernels are told in `note`, which else is "". */
 typedef struct checkpoint_note {
     char text[200];
 } checkpoint_note;

@@ -111,6 +111,15 @@ static brasa_status find_parts(const search *q, fit *out)
     return BRASA_OK;
 }
 
+brasa_status fit_parts(brasa_graph *g, const brasa_session_options *o, const fit_budget *b, bool *out)
+{
+    const search q = {.graph = g, .options = *o, .budget = b};
+    brasa_memory m;
+    const brasa_status status = plan(&q, o->batch, o->parts, &m);
+    *out = status == BRASA_OK && fits(&q, &m, o->batch, o->parts);
+    return status;
+}
+
 brasa_status fit_batch(brasa_graph *g, const brasa_session_options *o, const fit_budget *b, fit *out)
 {
     search q = {.graph = g, .options = *o, .budget = b};

@@ -28,6 +28,8 @@ typedef struct fit {
 
 /* What a batch takes with all that stands beside the session. */
 uint64_t fit_need(const brasa_memory *m, const fit_budget *b, int64_t batch, int64_t parts);
+/* Whether options->batch fits in options->parts. */
+brasa_status fit_parts(brasa_graph *graph, const brasa_session_options *options, const fit_budget *budget, bool *out);
 /* options are those of the training; plan_only and parts are not looked at. */
 brasa_status fit_batch(brasa_graph *graph, const brasa_session_options *options, const fit_budget *budget, fit *out);
 

@@ -35,7 +35,7 @@ static const setting list[] = {
     {"weights", TEXT, AT(weights), true},
     {"epochs", INT, AT(epochs), true},
     {"batch", INT, AT(batch), false},
-    {"mem", INT, AT(mem), false}, /* the batch is split to fit, and parts are rounded differently */
+    {"mem", INT, AT(mem), true}, /* the parts of a batch count, which the checkpoint tells */
     {"optimizer", TEXT, AT(optimizer), false},
     {"schedule", TEXT, AT(schedule), false},
     {"clip_norm", REAL, AT(clip_norm), false},

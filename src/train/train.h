@@ -86,7 +86,7 @@ typedef struct train_event {
 
 typedef struct train_options {
     train_settings settings;
-    const char *resume; /* the folder of a run that is to go on; of settings only epochs (not 0) counts then */
+    const char *resume; /* the folder of a run that is to go on; of settings only epochs and mem (not 0) count then */
     const char *out;    /* the folder to make; NULL: runs/<date>-<model>-<n> */
     void (*watch)(void *user, const train_event *e);
     void *user;
@@ -143,7 +143,8 @@ brasa_status unit_save_weights(training *t);
 brasa_status unit_finish(training *t);
 
 /* unit_memory.c: the fewest parts, into o->parts, in which the batch of a session with these options stays within
- * settings.mem, with the loaders beside it. An error where there is no way: it says what would fit. */
+ * settings.mem, with the loaders beside it; where o->parts are given already, as a checkpoint tells, these if they
+ * fit. An error where there is no way: it says what would fit. */
 brasa_status unit_split_batch(training *t, brasa_session_options *o);
 /* unit_memory.c: once the session's memory is known: what the loaders take, and what of it is for kept pictures. */
 brasa_status unit_share_memory(training *t);

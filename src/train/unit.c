@@ -103,7 +103,11 @@ static brasa_status make_session(training *t)
 {
     unit *u = &t->unit;
     brasa_session_options o = session_wish(t);
-    brasa_status status = unit_split_batch(t, &o);
+    brasa_status status = BRASA_OK;
+    if (u->folder && run_has(u->folder, CHECKPOINT_FILE))
+        status = checkpoint_parts(t->task.ctx, u->checkpoint, o.batch, &o.parts);
+    if (status == BRASA_OK)
+        status = unit_split_batch(t, &o);
     u->parts = o.parts;
     u->at_once = o.parts > 1 ? o.batch / o.parts : t->task.settings.batch;
     if (status == BRASA_OK)
@@ -183,6 +187,7 @@ checkpoint_terms unit_terms(const training *t)
     const train_settings *s = &t->task.settings;
     return (checkpoint_terms){.settings = settings_digest(s),
                               .threads = s->deterministic ? 0 : brasa_context_threads(t->task.ctx),
+                              .parts = t->unit.parts,
                               .kernels = t->unit.kernels};
 }
 

@@ -75,10 +75,14 @@ brasa_status unit_split_batch(training *t, brasa_session_options *o)
 {
     const fit_budget b = budget_of(t);
     fit f;
-    o->parts = 1;
-    if (!b.bytes)
-        return BRASA_OK;
-    brasa_status status = fit_batch(t->task.graph, o, &b, &f);
+    bool fits = !b.bytes;
+    brasa_status status = BRASA_OK;
+    if (b.bytes && o->parts)
+        status = fit_parts(t->task.graph, o, &b, &fits);
+    o->parts = o->parts ? o->parts : 1;
+    if (status != BRASA_OK || fits)
+        return status;
+    status = fit_batch(t->task.graph, o, &b, &f);
     if (status == BRASA_OK && !f.parts)
         status = refuse(t, &f, &b, o->batch);
     o->parts = f.parts;
