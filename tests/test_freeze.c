@@ -92,6 +92,7 @@ TEST(stay_as_they_are)
         {"features.?.bias", 2 + 8, 1, 2},
         {"features.b.weight", 4, 1, 2},
         {"h*d.weight", 16, 1, 2},
+        {"f*.b*.*a*", 8, 1, 2}, /* not the first ".b" of features.a.bias */
     };
     static trained whole, t;
     REQUIRE(train(&whole, NULL, 1));
@@ -151,6 +152,7 @@ TEST(refused)
         {"features.a.*, hed.bias", "no parameter is called 'hed.bias'; the nearest is 'head."},
         {"head", "the nearest is 'head.weight'"},
         {"*", "nothing to train"},
+        {"********************************x", "no parameter is called '*****"}, /* in no time */
     };
     for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++) {
         brasa_graph *g = network();

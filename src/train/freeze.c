@@ -9,19 +9,28 @@
 
 #include <string.h>
 
-/* Whether the name is what the pattern of `length` says: '*' stands for any text, '?' for any character. */
+/* Whether the name is what the pattern of `length` says: '*' stands for any text, '?' for any character. Where it goes
+ * wrong, only the last '*' need take more: the time is at most the product of the lengths. */
 static bool matches(const char *pattern, size_t length, const char *name)
 {
-    if (length == 0)
-        return *name == '\0';
-    if (*pattern != '*')
-        return *name && (*pattern == '?' || *pattern == *name) && matches(pattern + 1, length - 1, name + 1);
-    for (;; name++) {
-        if (matches(pattern + 1, length - 1, name))
-            return true;
-        if (!*name)
+    const char *const end = pattern + length, *behind = NULL, *taken = NULL;
+    while (*name) {
+        if (pattern < end && *pattern == '*') {
+            behind = ++pattern;
+            taken = name;
+        } else if (pattern < end && (*pattern == '?' || *pattern == *name)) {
+            pattern++;
+            name++;
+        } else if (behind) {
+            pattern = behind;
+            name = ++taken;
+        } else {
             return false;
+        }
     }
+    while (pattern < end && *pattern == '*')
+        pattern++;
+    return pattern == end;
 }
 
 /* The next pattern of a list from *at on, without blanks around it; moves *at behind it; 0 at the end. */
