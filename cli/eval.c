@@ -98,7 +98,7 @@ int run_eval(const options *o)
     if (status != BRASA_OK)
         return complain(FAILED, "%s", brasa_status_text(status));
     trained t;
-    status = trained_open(ctx, o->word[0], (int)o->fold, o->data ? o->data : "", o->batch, &t);
+    status = trained_open(ctx, o->word[0], (int)o->fold, o->data ? o->data : "", o->batch, o->mem, &t);
     int code = status == BRASA_OK ? evaluate(&t, o) : complain(FAILED, "%s", brasa_context_error(ctx));
     trained_close(&t);
     brasa_context_free(ctx);

@@ -85,7 +85,7 @@ int run_predict(const options *o)
     if (status != BRASA_OK)
         return complain(FAILED, "%s", brasa_status_text(status));
     trained t;
-    status = trained_open(ctx, o->word[0], (int)o->fold, NULL, 1, &t);
+    status = trained_open(ctx, o->word[0], (int)o->fold, NULL, 1, 0, &t);
     int code = status == BRASA_OK ? predict(&t, o) : complain(FAILED, "%s", brasa_context_error(ctx));
     trained_close(&t);
     brasa_context_free(ctx);

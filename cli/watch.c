@@ -42,7 +42,7 @@ static void print_plan(const unit *u)
     const double total = (double)m->total + (double)u->loader_bytes;
     if (u->parts > 1)
         printf("batch %lld as %lld x %lld · peak %s (the same result as the whole batch)\n",
-               (long long)(u->parts * u->at_once), (long long)u->parts, (long long)u->at_once,
+               (long long)(u->parts * u->session->part), (long long)u->parts, (long long)u->session->part,
                print_bytes(total).text);
     printf("plan: %s (", print_bytes(total).text);
     printf("weights %s, ", print_bytes((double)(m->weights + m->buffers)).text);

@@ -186,6 +186,8 @@ def test_pictures():
     check("the network is in the run", "accuracy" in works("eval", "p"))
     result = json.loads(works("eval", "p", "--json"))
     check("eval is the result", result["samples"] == 12 and result["accuracy"] == told[-1]["accuracy"], result)
+    check("and within a budget", json.loads(works("eval", "p", "--json", "--mem", "100K"))["accuracy"] == result["accuracy"])
+    refuses(1, "not even one sample fits", "eval", "p", "--mem", "1K")
     small_data.pictures("others", 10, seed=1)
     check("eval on other data", json.loads(works("eval", "p", "--data", "images:others", "--json"))["samples"] == 10)
     refuses(1, "has other classes", "eval", "p", "--data", "synth:fire,n=6")

@@ -60,6 +60,7 @@ TEST(batch_in_parts)
     parts.settings.mem = session / 2;
     CHECK_STATUS(train_run(ctx, &parts, &r), BRASA_OK);
     CHECK(l.parts > 2 && 48 % l.parts == 0);
+    CHECK(l.at_once > 48 / l.parts && l.at_once <= 48); /* evaluation needs less */
     CHECK(l.session + l.loader <= session / 2);
     CHECK_INT(l.greedy, 0);
     CHECK(!same_file(whole, divided, WEIGHTS_FILE)); /* sums of sums are rounded differently */
@@ -171,6 +172,48 @@ TEST(memory_refusals)
     none.settings.mem = 10000;
     CHECK_STATUS(train_run(ctx, &none, &r), BRASA_BAD_ARGUMENT);
     CHECK_HAS(brasa_context_error(ctx), "not even one sample fits");
+    stop();
+}
+
+/* Evaluation within a budget takes as many samples at once as fit, and tells the same. */
+TEST(evaluation_within_a_budget)
+{
+    start();
+    heard l;
+    train_result r;
+    char path[300];
+    pool p = {.ctx = ctx};
+    metrics m;
+    double loss = 0;
+    static int32_t list[130];
+    for (int i = 0; i < 130; i++)
+        list[i] = i;
+    train_options o = pictures(&l, run_folder("e"), picture_net(path, "norm.net", "batchnorm name=n\n"));
+    CHECK_STATUS(train_run(ctx, &o, &r), BRASA_OK);
+    REQUIRE(metrics_init(&m, &p, 10) == BRASA_OK);
+    int64_t mem = 0, need = 0;
+    for (int i = 0; i < 3; i++) {
+        CASE("%s", i == 0 ? "no budget" : i == 1 ? "just enough" : "less");
+        trained t;
+        brasa_memory session = {0};
+        REQUIRE(trained_open(ctx, o.out, 0, "", 48, mem, &t) == BRASA_OK);
+        CHECK(i == 2 ? t.task.settings.batch < 48 && t.task.settings.batch > 1 : t.task.settings.batch == 48);
+        CHECK_STATUS(trained_measure(&t, list, 130, &m), BRASA_OK);
+        CHECK_INT(m.count, 130);
+        loss = i ? loss : metrics_loss(&m);
+        CHECK_CLOSE(metrics_loss(&m), loss, 1e-6);
+        CHECK_STATUS(brasa_session_memory(t.session, &session), BRASA_OK);
+        need = (int64_t)session.total + 2 * t.task.settings.batch * (28 * 28 * 4 + 8);
+        CHECK(!mem || need <= mem);
+        mem = i ? need - 100 : need + 10000; /* what feeder and loader hold beside batches */
+        trained_close(&t);
+    }
+    CASE("nothing fits");
+    trained t;
+    CHECK_STATUS(trained_open(ctx, o.out, 0, "", 48, 10000, &t), BRASA_BAD_ARGUMENT);
+    CHECK_HAS(brasa_context_error(ctx), " MB at batch 48: not even one sample fits 0.0 MB");
+    trained_close(&t);
+    pool_free(&p);
     stop();
 }
 
@@ -307,7 +350,7 @@ TEST(numbers_that_are_not_finite)
     CASE("the weights are the last good ones");
     trained t;
     float bias[26];
-    REQUIRE(trained_open(ctx, o.out, 0, NULL, 1, &t) == BRASA_OK);
+    REQUIRE(trained_open(ctx, o.out, 0, NULL, 1, 0, &t) == BRASA_OK);
     CHECK_STATUS(brasa_param_get(t.session, "b.bias", bias, 26), BRASA_OK);
     int bad = 0;
     for (int i = 0; i < 26; i++)

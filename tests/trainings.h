@@ -47,6 +47,7 @@ typedef struct heard {
     int calls;                      /* of the allocator, when the last step of this epoch was told */
     int greedy;                     /* steps that asked for memory */
     int64_t parts, session, loader; /* as planned: of a batch, and bytes */
+    int64_t at_once;                /* samples that are evaluated */
     volatile sig_atomic_t stop;
 } heard;
 
@@ -61,6 +62,7 @@ static inline void listen_to(void *user, const train_event *e)
     l->calls = memory.calls;
     if (e->kind == TRAIN_BEGIN) {
         l->parts = e->training->unit.parts;
+        l->at_once = e->training->unit.at_once;
         l->session = (int64_t)e->training->unit.memory.total;
         l->loader = e->training->unit.loader_bytes;
     }
@@ -125,7 +127,7 @@ static inline float *learned(const char *run, const char *name, int64_t count)
 {
     trained t;
     float *data = calloc((size_t)count, sizeof *data);
-    CHECK_STATUS(trained_open(ctx, run, 0, NULL, 1, &t), BRASA_OK);
+    CHECK_STATUS(trained_open(ctx, run, 0, NULL, 1, 0, &t), BRASA_OK);
     if (t.session)
         CHECK_STATUS(brasa_param_get(t.session, name, data, count), BRASA_OK);
     trained_close(&t);

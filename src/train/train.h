@@ -146,6 +146,9 @@ brasa_status unit_finish(training *t);
  * settings.mem, with the loaders beside it; where o->parts are given already, as a checkpoint tells, these if they
  * fit. An error where there is no way: it says what would fit. */
 brasa_status unit_split_batch(training *t, brasa_session_options *o);
+/* unit_memory.c: the samples to evaluate at once: a batch, or where it is in parts, as many as fit where a part does.
+ */
+brasa_status unit_evaluate_at_once(training *t, const brasa_session_options *o, int64_t *out);
 /* unit_memory.c: once the session's memory is known: what the loaders take, and what of it is for kept pictures. */
 brasa_status unit_share_memory(training *t);
 /* unit_memory.c: how the unit's samples are loaded, in batches of so many at most. */

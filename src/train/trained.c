@@ -1,6 +1,8 @@
 /* trained.c - see trained.h. */
 #include "train/trained.h"
 
+#include "train/fit.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -27,8 +29,36 @@ static brasa_status load_weights(trained *t)
     return path ? brasa_session_load(t->session, path, NULL, NULL) : BRASA_OUT_OF_MEMORY;
 }
 
+/* Samples are read once: there is no use in keeping them. */
+static feeder_options feeding(const task *t)
+{
+    feeder_options f = task_feeding(t);
+    f.budget = 0;
+    return f;
+}
+
+/* As many samples as fit, up to o->batch. */
+static brasa_status fit_samples(const task *t, int64_t mem, brasa_session_options *o)
+{
+    const feeder_options f = feeding(t);
+    const int64_t one = loader_bytes(&f, &(loader_options){.batch = 1}, t->shape),
+                  more = loader_bytes(&f, &(loader_options){.batch = 2}, t->shape) - one;
+    const fit_budget b = {.bytes = (uint64_t)mem,
+                          .beside = (uint64_t)(feeder_bytes(&f, t->shape) + one - more),
+                          .beside_sample = (uint64_t)more};
+    fit found;
+    brasa_status status = fit_batch(t->graph, o, &b, &found);
+    if (status == BRASA_OK && !found.most)
+        status = fail(t->ctx, BRASA_BAD_ARGUMENT, "%s needs %.1f MB at batch %lld: not even one sample fits %.1f MB",
+                      t->settings.model, (double)fit_need(&found.whole, &b, o->batch, 1) / 1e6, (long long)o->batch,
+                      (double)mem / 1e6);
+    if (status == BRASA_OK && !found.fits)
+        o->batch = found.most;
+    return status;
+}
+
 brasa_status trained_open(brasa_context *ctx, const char *folder, int fold, const char *spec, int64_t most,
-                          trained *out)
+                          int64_t mem, trained *out)
 {
     *out = (trained){.task = {.ctx = ctx, .pool = {.ctx = ctx}}};
     task *t = &out->task;
@@ -36,14 +66,16 @@ brasa_status trained_open(brasa_context *ctx, const char *folder, int fold, cons
     if (status == BRASA_OK)
         status = find_folder(out, fold);
     t->settings = out->run.settings;
-    t->settings.batch = most;
     t->classes = out->run.classes;
     t->class_name = out->run.class_name;
     if (status == BRASA_OK && spec)
         status = task_open_data(t, *spec ? spec : t->settings.data);
     if (status == BRASA_OK)
         status = task_build(t, out->run.model);
-    const brasa_session_options o = {.batch = most, .inference = true};
+    brasa_session_options o = {.batch = most, .inference = true};
+    if (status == BRASA_OK && mem && t->set)
+        status = fit_samples(t, mem, &o);
+    t->settings.batch = o.batch;
     if (status == BRASA_OK)
         status = brasa_session_new(t->graph, &o, &out->session);
     return status == BRASA_OK ? load_weights(out) : status;
@@ -59,7 +91,7 @@ void trained_close(trained *t)
 brasa_status trained_measure(trained *t, const int32_t *list, int32_t count, metrics *m)
 {
     const task *k = &t->task;
-    const feeder_options f = task_feeding(k);
+    const feeder_options f = feeding(k);
     const loader_options o = {.list = list, .count = count, .batch = (int32_t)k->settings.batch};
     feeder *feed = NULL;
     loader *load = NULL;
@@ -107,17 +139,17 @@ static void softmax(const float *logits, int count, double *probability)
 static brasa_status predict(trained *t, const char *path, picture *p, double *probability)
 {
     const task *k = &t->task;
-    const transform fit = fitting(k);
+    const transform fitted = fitting(k);
     pool room = {.ctx = k->ctx};
     const size_t count = (size_t)k->shape[0] * (size_t)k->shape[1] * (size_t)k->shape[2];
     float *input = pool_get(&room, count, sizeof *input);
     float *logits = pool_get(&room, (size_t)k->classes, sizeof *logits);
     brasa_status status = input && logits ? BRASA_OK : fail_memory(k->ctx, count * sizeof *input);
-    p->least = fit.resize;
+    p->least = fitted.resize;
     if (status == BRASA_OK)
         status = picture_read(k->ctx, path, p);
     if (status == BRASA_OK)
-        status = transform_picture(k->ctx, &fit, p, k->shape, input);
+        status = transform_picture(k->ctx, &fitted, p, k->shape, input);
     if (status == BRASA_OK)
         status = brasa_feed(t->session, k->input, input, count * sizeof *input);
     if (status == BRASA_OK)

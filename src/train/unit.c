@@ -109,7 +109,8 @@ static brasa_status make_session(training *t)
     if (status == BRASA_OK)
         status = unit_split_batch(t, &o);
     u->parts = o.parts;
-    u->at_once = o.parts > 1 ? o.batch / o.parts : t->task.settings.batch;
+    if (status == BRASA_OK)
+        status = unit_evaluate_at_once(t, &o, &u->at_once);
     if (status == BRASA_OK)
         status = brasa_session_new(t->task.graph, &o, &u->session);
     if (status == BRASA_OK)

@@ -89,6 +89,41 @@ brasa_status unit_split_batch(training *t, brasa_session_options *o)
     return status;
 }
 
+/* Whether so many samples are evaluated in the memory that training has anyway, with their loader in the budget. */
+static bool fits_at_once(training *t, brasa_session *planned, const brasa_memory *m, int64_t size,
+                         brasa_status *status)
+{
+    const int64_t beside =
+        feeder_size(t, 0) + loader_size(t, true, t->task.settings.batch) + loader_size(t, false, size);
+    if ((int64_t)m->total + beside > t->task.settings.mem)
+        return false;
+    *status = brasa_session_prepare(planned, false, size);
+    return *status == BRASA_OK && session_program(planned, false, size)->plan.bytes <= (int64_t)m->transient;
+}
+
+brasa_status unit_evaluate_at_once(training *t, const brasa_session_options *o, int64_t *out)
+{
+    brasa_session_options plan = *o;
+    brasa_session *planned = NULL;
+    brasa_memory m;
+    *out = o->parts > 1 ? o->batch / o->parts : t->task.settings.batch;
+    if (o->parts == 1)
+        return BRASA_OK;
+    plan.plan_only = true;
+    brasa_status status = brasa_session_new(t->task.graph, &plan, &planned);
+    if (status == BRASA_OK)
+        status = brasa_session_memory(planned, &m);
+    for (int64_t high = o->batch + 1; status == BRASA_OK && high - *out > 1;) {
+        const int64_t middle = *out + (high - *out) / 2;
+        if (fits_at_once(t, planned, &m, middle, &status))
+            *out = middle;
+        else
+            high = middle;
+    }
+    brasa_session_free(planned);
+    return status;
+}
+
 /* The programs for evaluation and for what is left at an epoch's end are there now, too. */
 brasa_status unit_share_memory(training *t)
 {
