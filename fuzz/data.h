@@ -6,7 +6,7 @@
 
 #include "data/dataset.h"
 
-#include <dirent.h>
+#include <ftw.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -44,17 +44,17 @@ static void watched_release(void *user, void *block)
     free(block);
 }
 
+static int remove_one(const char *path, const struct stat *st, int type, struct FTW *f)
+{
+    (void)st;
+    (void)type;
+    (void)f;
+    return remove(path);
+}
+
 static void clean_up(void)
 {
-    char path[400];
-    DIR *list = opendir(it.folder);
-    for (struct dirent *e; list && (e = readdir(list));) {
-        snprintf(path, sizeof path, "%s/%s", it.folder, e->d_name);
-        remove(path);
-    }
-    if (list)
-        closedir(list);
-    rmdir(it.folder);
+    nftw(it.folder, remove_one, 8, FTW_DEPTH | FTW_PHYS);
 }
 
 /* On the first call. The folder is in memory where there is such a file system. */
