@@ -1,221 +1,10 @@
-/* test_train_limits.c - the limits of trainings: a memory budget, what they warn of, what they refuse, and that they
- * give back all they took. */
+/* test_train_limits.c - the limits of trainings: what they warn of, what they refuse, and that they give back all
+ * they took. Memory budgets are in test_train_budget.c. */
 #define _GNU_SOURCE
 #include "trainings.h"
 
 #include <fcntl.h>
 #include <sys/file.h>
-
-/* --- memory -------------------------------------------------------------------------------------------------- */
-
-static const char *picture_net(char path[300], const char *name, const char *norm)
-{
-    char text[300];
-    snprintf(text, sizeof text,
-             "input 1 28 28\nconv 8 3x3 name=a\n%srelu\nmaxpool 2\nflatten\ndropout 0.2\nclassify 10 name=b\n", norm);
-    strcpy(path, in_folder(name));
-    write_file(path, text, strlen(text));
-    return path;
-}
-
-/* 91 samples: a batch of 48 and one of 43, which 4 parts of 12 do not divide. */
-static train_options pictures(heard *l, const char *out, const char *model)
-{
-    train_options o = plain(l, out);
-    o.settings.model = model;
-    o.settings.data = "synth:digits,n=130";
-    o.settings.batch = 48;
-    return o;
-}
-
-TEST(batch_in_parts)
-{
-    start();
-    heard l;
-    train_result r;
-    const char *whole = run_folder("whole"), *divided = run_folder("divided"), *cut = run_folder("cut");
-    char path[300];
-    const char *model = picture_net(path, "plain.net", "");
-    train_options o = pictures(&l, whole, model);
-    CHECK_STATUS(train_run(ctx, &o, &r), BRASA_OK);
-    CHECK_INT(l.parts, 1);
-    const int64_t session = l.session, all = l.session + l.loader;
-
-    CASE("a budget that is large enough changes nothing");
-    train_options enough = pictures(&l, run_folder("enough"), model);
-    enough.settings.mem = all;
-    CHECK_STATUS(train_run(ctx, &enough, &r), BRASA_OK);
-    CHECK(l.parts == 1 && l.session == session && l.session + l.loader <= all);
-    CHECK(same_file(whole, enough.out, WEIGHTS_FILE));
-
-    CASE("pictures that are kept give way first");
-    train_options less = pictures(&l, run_folder("less"), model);
-    less.settings.mem = all - 28 * 28 * 50;
-    CHECK_STATUS(train_run(ctx, &less, &r), BRASA_OK);
-    CHECK(l.parts == 1 && l.session == session && l.session + l.loader <= less.settings.mem);
-    CHECK(same_file(whole, less.out, WEIGHTS_FILE));
-
-    CASE("parts");
-    train_options parts = pictures(&l, divided, model);
-    parts.settings.mem = session / 2;
-    CHECK_STATUS(train_run(ctx, &parts, &r), BRASA_OK);
-    CHECK(l.parts > 2 && 48 % l.parts == 0);
-    CHECK(l.at_once > 48 / l.parts && l.at_once <= 48); /* evaluation needs less */
-    CHECK(l.session + l.loader <= session / 2);
-    CHECK_INT(l.greedy, 0);
-    CHECK(!same_file(whole, divided, WEIGHTS_FILE)); /* sums of sums are rounded differently */
-    CHECK(most_apart(whole, divided, "a.weight", 72) < 1e-6);
-    CHECK(most_apart(whole, divided, "b.weight", 10 * 8 * 13 * 13) < 1e-6);
-    CHECK(most_apart(whole, divided, "b.bias", 10) < 1e-6);
-
-    CASE("the kernels of the update are on record");
-    for (int i = 0; i < 2; i++) {
-        size_t bytes = 0;
-        char *record = file_of(i ? divided : whole, RUN_FILE, &bytes);
-        const char *kernels = record ? strstr(record, "\"kernels\":[") : NULL;
-        CHECK_HAS(kernels, "\"sgd_");
-        CHECK_HAS(kernels, "\"conv2d_");
-        free(record);
-    }
-
-    CASE("stopped in between");
-    train_options first = pictures(&l, cut, model);
-    first.settings.mem = session / 2;
-    l.stop_at = 3;
-    CHECK_STATUS(train_run(ctx, &first, &r), BRASA_OK);
-    train_options next = {.resume = cut, .watch = listen_to, .user = &l};
-    l = (heard){0};
-    CHECK_STATUS(train_run(ctx, &next, &r), BRASA_OK);
-    CHECK(l.parts > 2);
-    CHECK(same_file(divided, cut, WEIGHTS_FILE));
-    stop();
-}
-
-/* The parts of a run that goes on are those of its checkpoint while they fit, whatever the budget is then. */
-TEST(another_budget_later)
-{
-    start();
-    heard l;
-    train_result r;
-    const char *whole = run_folder("whole"), *cut = run_folder("cut");
-    char path[300];
-    train_options o = pictures(&l, whole, picture_net(path, "plain.net", ""));
-    CHECK_STATUS(train_run(ctx, &o, &r), BRASA_OK);
-    const int64_t all = l.session + l.loader;
-    o.settings.mem = l.session / 2;
-    o.out = run_folder("whole");
-    CHECK_STATUS(train_run(ctx, &o, &r), BRASA_OK);
-    const int64_t parts = l.parts, session = l.session;
-    o.out = cut;
-    for (int more = 1; more >= 0; more--) {
-        CASE("%s memory", more ? "more" : "less");
-        run_folder("cut");
-        l = (heard){.stop_at = 3};
-        CHECK_STATUS(train_run(ctx, &o, &r), BRASA_OK);
-        train_options next = {.resume = cut, .watch = listen_to, .user = &l};
-        next.settings.mem = more ? all : session;
-        l = (heard){0};
-        CHECK_STATUS(train_run(ctx, &next, &r), BRASA_OK);
-        CHECK(l.session + l.loader <= next.settings.mem);
-        CHECK(more ? l.parts == parts : l.parts > parts);
-        CHECK(same_file(whole, cut, WEIGHTS_FILE) == (more == 1));
-        CHECK(most_apart(whole, cut, "b.weight", 10 * 8 * 13 * 13) < 1e-6);
-        CHECK((strstr(l.alarms, "parts now, ") == NULL) == (more == 1));
-        run_info i;
-        REQUIRE(run_read(ctx, cut, &i) == BRASA_OK);
-        CHECK_INT(i.settings.mem, next.settings.mem);
-        run_free(&i);
-    }
-    stop();
-}
-
-/* What is refused says which batch fits: that one does, and none that is larger. */
-TEST(memory_refusals)
-{
-    start();
-    heard l;
-    train_result r;
-    char path[300];
-    train_options o = pictures(&l, run_folder("m"), picture_net(path, "norm.net", "batchnorm name=n\n"));
-    CHECK_STATUS(train_run(ctx, &o, &r), BRASA_OK);
-    train_options tight = o;
-    tight.settings.mem = l.session / 2;
-    tight.out = run_folder("m");
-    l = (heard){0};
-    CHECK_STATUS(train_run(ctx, &tight, &r), BRASA_BAD_ARGUMENT);
-    CHECK_HAS(brasa_context_error(ctx), " MB at batch 48, ");
-    CHECK_HAS(brasa_context_error(ctx),
-              "cannot be split into parts: batchnorm_train 'n' computes with the whole of it");
-    CHECK(l.count[TRAIN_STEP] == 0 && !run_has(tight.out, RUN_FILE));
-    const char *said = strstr(brasa_context_error(ctx), "the largest batch that fits is ");
-    REQUIRE(said);
-    tight.settings.batch = atoi(said + strlen("the largest batch that fits is "));
-    CHECK(tight.settings.batch > 1 && tight.settings.batch < 48);
-    CASE("the largest");
-    CHECK_STATUS(train_run(ctx, &tight, &r), BRASA_OK);
-    CHECK(l.session + l.loader <= tight.settings.mem);
-    CASE("one more");
-    tight.settings.batch++;
-    tight.out = run_folder("m");
-    CHECK_STATUS(train_run(ctx, &tight, &r), BRASA_BAD_ARGUMENT);
-    CASE("parts would need more than the whole");
-    train_options few = plain(&l, run_folder("m"));
-    few.settings.batch = 2;
-    CHECK_STATUS(train_run(ctx, &few, &r), BRASA_OK);
-    few.settings.mem = l.session + l.loader - 1;
-    few.out = run_folder("m");
-    CHECK_STATUS(train_run(ctx, &few, &r), BRASA_BAD_ARGUMENT);
-    CHECK_HAS(brasa_context_error(ctx), "the largest batch that fits is 1, ");
-    CHECK_HAS(brasa_context_error(ctx), "in parts it does not fit either");
-    CASE("nothing fits");
-    train_options none = pictures(&l, run_folder("m"), picture_net(path, "plain.net", ""));
-    none.settings.mem = 10000;
-    CHECK_STATUS(train_run(ctx, &none, &r), BRASA_BAD_ARGUMENT);
-    CHECK_HAS(brasa_context_error(ctx), "not even one sample fits");
-    stop();
-}
-
-/* Evaluation within a budget takes as many samples at once as fit, and tells the same. */
-TEST(evaluation_within_a_budget)
-{
-    start();
-    heard l;
-    train_result r;
-    char path[300];
-    pool p = {.ctx = ctx};
-    metrics m;
-    double loss = 0;
-    static int32_t list[130];
-    for (int i = 0; i < 130; i++)
-        list[i] = i;
-    train_options o = pictures(&l, run_folder("e"), picture_net(path, "norm.net", "batchnorm name=n\n"));
-    CHECK_STATUS(train_run(ctx, &o, &r), BRASA_OK);
-    REQUIRE(metrics_init(&m, &p, 10) == BRASA_OK);
-    int64_t mem = 0, need = 0;
-    for (int i = 0; i < 3; i++) {
-        CASE("%s", i == 0 ? "no budget" : i == 1 ? "just enough" : "less");
-        trained t;
-        brasa_memory session = {0};
-        REQUIRE(trained_open(ctx, o.out, 0, "", 48, mem, &t) == BRASA_OK);
-        CHECK(i == 2 ? t.task.settings.batch < 48 && t.task.settings.batch > 1 : t.task.settings.batch == 48);
-        CHECK_STATUS(trained_measure(&t, list, 130, &m), BRASA_OK);
-        CHECK_INT(m.count, 130);
-        loss = i ? loss : metrics_loss(&m);
-        CHECK_CLOSE(metrics_loss(&m), loss, 1e-6);
-        CHECK_STATUS(brasa_session_memory(t.session, &session), BRASA_OK);
-        need = (int64_t)session.total + 2 * t.task.settings.batch * (28 * 28 * 4 + 8);
-        CHECK(!mem || need <= mem);
-        mem = i ? need - 100 : need + 10000; /* what feeder and loader hold beside batches */
-        trained_close(&t);
-    }
-    CASE("nothing fits");
-    trained t;
-    CHECK_STATUS(trained_open(ctx, o.out, 0, "", 48, 10000, &t), BRASA_BAD_ARGUMENT);
-    CHECK_HAS(brasa_context_error(ctx), " MB at batch 48: not even one sample fits 0.0 MB");
-    trained_close(&t);
-    pool_free(&p);
-    stop();
-}
 
 /* --- alarms -------------------------------------------------------------------------------------------------- */
 
@@ -315,6 +104,86 @@ TEST(alarms)
     missing.settings.split = "99/1"; /* the last of 169, none a B */
     CHECK_STATUS(train_run(ctx, &missing, &r), BRASA_OK);
     CHECK_HAS(l.alarms, "the class 'B' is not among the samples to test on");
+    missing.settings.split = "3/97"; /* five samples train: ABABA */
+    missing.out = run_folder("alarm");
+    missing.settings.data = labelled("many.csv", "ABABABABABCDD");
+    CHECK_STATUS(train_run(ctx, &missing, &r), BRASA_OK);
+    CHECK_HAS(l.alarms, "2 classes, 'C' the first, are not among the samples to train on");
+    CASE("after a quarter of the epochs, and at the end");
+    train_options slow = plain(&l, run_folder("alarm"));
+    slow.settings.optimizer = "sgd lr=1e-12";
+    slow.settings.epochs = 12;
+    CHECK_STATUS(train_run(ctx, &slow, &r), BRASA_OK);
+    CHECK_INT(l.count[TRAIN_ALARM], 2);
+    CHECK_HAS(l.alarms, "after epoch 3 the accuracy is ");
+    CHECK_HAS(l.alarms, "after epoch 12 the accuracy is ");
+    stop();
+}
+
+/* The first labels of an IDX file; its pictures are of 28 x 28. */
+static const char *put_digits(const unsigned char *labels, int count)
+{
+    static char spec[400];
+    static unsigned char file[16 + 64 * 784];
+    const char *dir = run_folder("digits");
+    char path[500];
+    mkdir(dir, 0777);
+    memcpy(file, "\0\0\x08\x03\0\0\0\0\0\0\0\x1C\0\0\0\x1C", 16);
+    file[7] = (unsigned char)count;
+    for (int i = 0; i < count * 784; i++)
+        file[16 + i] = (unsigned char)(i * 31 % 251);
+    snprintf(path, sizeof path, "%s/train-images-idx3-ubyte", dir);
+    write_file(path, file, 16 + (size_t)count * 784);
+    memcpy(file, "\0\0\x08\x01\0\0\0\0", 8);
+    file[7] = (unsigned char)count;
+    memcpy(file + 8, labels, (size_t)count);
+    snprintf(path, sizeof path, "%s/train-labels-idx1-ubyte", dir);
+    write_file(path, file, 8 + (size_t)count);
+    snprintf(spec, sizeof spec, "idx:%s", dir);
+    return spec;
+}
+
+/* Labels that the network or the run does not have. CIFAR's, which have a range, are in test_data_sets.c. */
+TEST(labels_out_of_range)
+{
+    start();
+    heard l;
+    train_result r;
+    char path[300];
+    unsigned char labels[40];
+    for (int i = 0; i < 40; i++)
+        labels[i] = (unsigned char)(i % 3);
+    CASE("a stray one in an IDX file");
+    labels[7] = 200;
+    train_options o = pictures(&l, run_folder("range"), picture_net(path, "plain.net", ""));
+    o.settings.data = put_digits(labels, 40);
+    o.settings.split = "all";
+    CHECK_STATUS(train_run(ctx, &o, &r), BRASA_OK);
+    CHECK_HAS(l.alarms, "197 classes, '3' the first, are not among the samples to train on");
+    CASE("other classes than the run's");
+    labels[7] = 3;
+    trained t;
+    CHECK_STATUS(trained_open(ctx, o.out, 0, put_digits(labels, 40), 8, 0, &t), BRASA_BAD_ARGUMENT);
+    CHECK_HAS(brasa_context_error(ctx), "has other classes (4, from '0' on) than the run (201, from '0' on)");
+    trained_close(&t);
+    CASE("more in a table than the network has");
+    static const char fixed[] = "x = input 16\nz = dense $x 4\noutput logits\ny = labels 4\n"
+                                "a = accuracy $z $y\noutput accuracy\n"
+                                "l = softmax_cross_entropy $z $y\nloss\n";
+    train_options table = plain(&l, run_folder("range"));
+    table.settings.model = in_folder("fixed.net");
+    write_file(table.settings.model, fixed, sizeof fixed - 1);
+    table.settings.data = labelled("five.csv", "ABCDE");
+    CHECK(train_run(ctx, &table, &r) != BRASA_OK);
+    CHECK_HAS(brasa_context_error(ctx), "fixed.net: has no classify line whose 5 classes could be chosen");
+    CASE("fewer in a file of weights");
+    train_options few = plain(&l, run_folder("range")), more = plain(&l, run_folder("range2"));
+    few.settings.data = labelled("two.csv", "AB");
+    CHECK_STATUS(train_run(ctx, &few, &r), BRASA_OK);
+    snprintf(path, sizeof path, "%s/%s", few.out, WEIGHTS_FILE);
+    more.settings.weights = path;
+    CHECK_STATUS(train_run(ctx, &more, &r), BRASA_OK);
+    CHECK_HAS(l.notes, "'fc3.weight' (2x22 F32, not 26x22 F32)");
     stop();
 }
 
@@ -445,10 +314,10 @@ TEST(nothing_is_left_behind)
     stop();
 }
 
-TEST(each_allocation_fails)
+/* mem 0: as much as it needs. The number of allocations, or 0: something failed. */
+static int fail_each(int64_t mem)
 {
-    int needed = 0;
-    for (int n = 1; n < 4000 && !needed; n++) {
+    for (int n = 1; n < 20000; n++) {
         start();
         heard l;
         train_result r;
@@ -456,12 +325,14 @@ TEST(each_allocation_fails)
         o.settings.data = "synth:letter,n=52";
         o.settings.epochs = 1;
         o.settings.class_weights = "balanced";
+        o.settings.mem = mem;
         memory.calls = 0;
         memory.fail_at = n;
         const brasa_status status = train_run(ctx, &o, &r);
-        if (memory.calls < n) {
+        const bool over = memory.calls < n;
+        if (over) {
             CHECK_STATUS(status, BRASA_OK);
-            needed = n;
+            CHECK((mem != 0) == (l.parts > 1));
         } else if (status != BRASA_OK) { /* what only makes the account shorter may be done without */
             CHECK(l.count[TRAIN_STEP] || access(o.out, F_OK) != 0);
             CHECK_STATUS(status, BRASA_OUT_OF_MEMORY);
@@ -471,8 +342,27 @@ TEST(each_allocation_fails)
         stop();
         if (tests.failed) {
             printf("    allocation %d\n", n);
-            return;
+            return 0;
         }
+        if (over)
+            return n;
     }
-    CHECK(needed > 50);
+    return 0;
+}
+
+TEST(each_allocation_fails)
+{
+    start();
+    heard l;
+    train_result r;
+    train_options o = plain(&l, run_folder("alloc"));
+    o.settings.data = "synth:letter,n=52";
+    o.settings.epochs = 1;
+    CHECK_STATUS(train_run(ctx, &o, &r), BRASA_OK);
+    stop();
+    CASE("a plain training");
+    const int plainly = fail_each(0);
+    CHECK(plainly > 50);
+    CASE("in parts, within a budget");
+    CHECK(fail_each(l.session + l.loader - 1) > 2 * plainly); /* plans take memory, too */
 }
