@@ -223,6 +223,9 @@ static brasa_status examine(training *t)
     brasa_status status = dataset_examine(t->task.set, decode, look_on, t, &t->data);
     if (status != BRASA_OK && stopping(t))
         return fail(t->task.ctx, BRASA_WRONG_STATE, "stopped before the first step");
+    if (status == BRASA_OK && t->data.nbad && !decode)
+        return fail(t->task.ctx, BRASA_BAD_FILE, "%s (%d of %d samples cannot be read; --skip-bad leaves them out)",
+                    t->data.bad[0].why, (int)t->data.nbad, (int)t->task.set->count);
     for (int32_t i = 0; status == BRASA_OK && i < t->data.nbad; i++)
         train_say(t, TRAIN_NOTE, "left out: %s", t->data.bad[i].why);
     if (status == BRASA_OK && t->task.set->note)
