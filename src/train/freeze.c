@@ -9,8 +9,8 @@
 
 #include <string.h>
 
-/* Whether the name is what the pattern of `length` says: '*' stands for any text, '?' for any character. Where it goes
- * wrong, only the last '*' need take more: the time is at most the product of the lengths. */
+/* Whether the name is what the pattern of `length` says: '*' stands for any text, '?' for any character. Where it
+ * goes wrong, only the last '*' need take more: the time is at most the product of the lengths. */
 static bool matches(const char *pattern, size_t length, const char *name)
 {
     const char *const end = pattern + length, *behind = NULL, *taken = NULL;
