@@ -100,13 +100,9 @@ static figure scaled(double value, const char *const *units, int count)
 
 figure print_bytes(double bytes)
 {
-    static const char *const units[] = {"KB", "MB", "GB", "TB"};
-    if (bytes < 1000) {
-        figure f;
-        snprintf(f.text, sizeof f.text, "%.0f B", bytes);
-        return f;
-    }
-    return scaled(bytes / 1e3, units, 4);
+    figure f;
+    snprintf(f.text, sizeof f.text, "%s", numeric_bytes(bytes).text);
+    return f;
 }
 
 figure print_seconds(double seconds)

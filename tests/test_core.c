@@ -1,6 +1,7 @@
 /* test_core.c - src/core: memory, errors, shapes, settings as text, hints, JSON. */
 #include "test.h"
 
+#include "core/numeric.h"
 #include "core/fields.h"
 #include "core/json_scan.h"
 #include "core/nearest.h"
@@ -424,6 +425,18 @@ static bool keep_text(void *user, const char *text, size_t length)
     return true;
 }
 
+TEST(bytes_for_people)
+{
+    static const struct {
+        double bytes;
+        const char *text;
+    } rows[] = {{0, "0 B"},          {999, "999 B"},     {1000, "1.00 KB"},  {9994, "9.99 KB"},
+                {9996, "10.0 KB"},   {99960, "100 KB"},  {999400, "999 KB"}, {999600, "1.00 MB"},
+                {13.7e6, "13.7 MB"}, {1.5e9, "1.50 GB"}, {2e15, "2.00 PB"},  {2e18, "2000 PB"}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        CHECK_TEXT(numeric_bytes(rows[i].bytes).text, rows[i].text);
+}
+
 /* Sizes and times in explain's table. */
 static void check_explained(brasa_graph *g)
 {
@@ -435,7 +448,7 @@ static void check_explained(brasa_graph *g)
     const int32_t labels[512] = {0};
     CHECK_STATUS(brasa_train_step(s, data, labels, NULL), BRASA_OK);
     CHECK_STATUS(brasa_session_explain(s, BRASA_EXPLAIN_TEXT, keep_text, text), BRASA_OK);
-    CHECK_HAS(text, "8.2 KB");
+    CHECK_HAS(text, "8.19 KB");
     for (const char *c = text; (c = strchr(c, ',')); c++)
         CHECK(c[1] == ' '); /* between words, not digits */
     brasa_session_free(s);

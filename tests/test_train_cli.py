@@ -235,7 +235,7 @@ def test_memory():
           and later["plan"]["parts"] == record["plan"]["parts"], later["plan"])
     r = run("train", "norm.net", *words, "--mem", "1.5M", "--out", "norm")
     check("batch norm refuses", r.returncode == 1 and len(r.stderr.splitlines()) == 1 and not os.path.exists("norm")
-          and "does not fit 1.5 MB; the largest batch that fits is " in r.stderr and "batchnorm_train 'n'" in r.stderr, r)
+          and "does not fit 1.50 MB; the largest batch that fits is " in r.stderr and "batchnorm_train 'n'" in r.stderr, r)
 
 
 def test_presets():

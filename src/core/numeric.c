@@ -28,3 +28,17 @@ void numeric_count(int64_t value, char text[COUNT_TEXT])
     }
     *text = '\0';
 }
+
+bytes_text numeric_bytes(double bytes)
+{
+    static const char *const units[] = {"B", "KB", "MB", "GB", "TB", "PB"};
+    bytes_text b;
+    int unit = 0;
+    for (; bytes >= 999.5 && unit < 5; unit++)
+        bytes /= 1000;
+    const int digits = !unit || bytes >= 99.95 ? 0 : bytes >= 9.995 ? 1 : 2;
+    const numeric_state locale = numeric_enter();
+    snprintf(b.text, sizeof b.text, "%.*f %s", digits, bytes, units[unit]);
+    numeric_leave(locale);
+    return b;
+}

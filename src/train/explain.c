@@ -50,16 +50,6 @@ static cell cell_of(const char *format, ...)
     return c;
 }
 
-static cell print_bytes(int64_t bytes)
-{
-    static const char *const units[] = {"B", "KB", "MB", "GB", "TB", "PB"};
-    double amount = (double)bytes;
-    int unit = 0;
-    for (; amount >= 999.5 && unit < 5; unit++)
-        amount /= 1000;
-    return cell_of("%.*f %s", amount < 99.95 && unit ? 1 : 0, amount, units[unit]);
-}
-
 static cell print_time(const step *s)
 {
     if (!s || !s->runs)
@@ -212,7 +202,7 @@ static void explain_node(sink *o, const program *p, const widths *w, int i)
     print(o, folded ? "%s\n%6s" : "%s%s", layer.text, "");
     print(o, "%*s  %-*s  %-*s %-*s %7s %*s", folded ? w->layer : w->layer - (int)strlen(layer.text), "", w->shape,
           shape_print(&out->shape).text, w->kernel, kernel_cell(s).text, w->layout, print_layout(out).text,
-          print_bytes(out->bytes).text, w->offset, offset_cell(p, i).text);
+          numeric_bytes((double)out->bytes).text, w->offset, offset_cell(p, i).text);
     if (s && s->runs && s->nanoseconds)
         print(o, " %8s %7.2f", print_time(s).text, flops_of(g, n) * (double)s->runs / (double)s->nanoseconds);
     print(o, "\n");
@@ -239,18 +229,18 @@ static void explain_text(sink *o, const brasa_session *s)
     brasa_memory m;
     brasa_session_memory(s, &m);
     print(o, "memory %s: weights %s, buffers %s, optimizer %s, activations and gradients %s",
-          print_bytes((int64_t)m.total).text, print_bytes((int64_t)m.weights).text,
-          print_bytes((int64_t)m.buffers).text, print_bytes((int64_t)m.optimizer).text,
-          print_bytes(p->plan.bytes).text);
+          numeric_bytes((double)m.total).text, numeric_bytes((double)m.weights).text,
+          numeric_bytes((double)m.buffers).text, numeric_bytes((double)m.optimizer).text,
+          numeric_bytes((double)p->plan.bytes).text);
     if (m.sums)
-        print(o, ", sums over the parts of a batch %s", print_bytes((int64_t)m.sums).text);
+        print(o, ", sums over the parts of a batch %s", numeric_bytes((double)m.sums).text);
     print(o, "\n");
     const node *peak = p->plan.peak_node < g->nnodes ? &g->nodes[p->plan.peak_node] : NULL;
     print(o, "peak at step %d (%s%s%s), lower bound %s\n", p->plan.peak_node + 1, peak ? peak->op->name : "end",
-          peak ? " " : "", peak ? peak->name : "", print_bytes(p->plan.lower_bound).text);
+          peak ? " " : "", peak ? peak->name : "", numeric_bytes((double)p->plan.lower_bound).text);
     const reorders moved = count_reorders(g, false), weights = count_reorders(g, true);
-    print(o, "reorders: %d of activations, %s; %d of weights, %s\n", moved.count, print_bytes(moved.bytes).text,
-          weights.count, print_bytes(weights.bytes).text);
+    print(o, "reorders: %d of activations, %s; %d of weights, %s\n", moved.count,
+          numeric_bytes((double)moved.bytes).text, weights.count, numeric_bytes((double)weights.bytes).text);
     print(o, "offsets are those of output 0; '=': written over an input, '<': into its place in a concat\n");
 }
 

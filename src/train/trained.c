@@ -1,6 +1,7 @@
 /* trained.c - see trained.h. */
 #include "train/trained.h"
 
+#include "core/numeric.h"
 #include "train/fit.h"
 
 #include <math.h>
@@ -49,9 +50,9 @@ static brasa_status fit_samples(const task *t, int64_t mem, brasa_session_option
     fit found;
     brasa_status status = fit_batch(t->graph, o, &b, &found);
     if (status == BRASA_OK && !found.most)
-        status = fail(t->ctx, BRASA_BAD_ARGUMENT, "%s needs %.1f MB at batch %lld: not even one sample fits %.1f MB",
-                      t->settings.model, (double)fit_need(&found.whole, &b, o->batch, 1) / 1e6, (long long)o->batch,
-                      (double)mem / 1e6);
+        status = fail(t->ctx, BRASA_BAD_ARGUMENT, "%s needs %s at batch %lld: not even one sample fits %s",
+                      t->settings.model, numeric_bytes((double)fit_need(&found.whole, &b, o->batch, 1)).text,
+                      (long long)o->batch, numeric_bytes((double)mem).text);
     if (status == BRASA_OK && !found.fits)
         o->batch = found.most;
     return status;

@@ -2,6 +2,7 @@
  *
  * Kept pictures give way first: they only save time. Then the batch is computed in parts, with the same result, where
  * the network allows it. A training that begins has all the memory that it will ever need. */
+#include "core/numeric.h"
 #include "train/fit.h"
 #include "train/train.h"
 
@@ -52,23 +53,18 @@ static fit_budget budget_of(const training *t)
                         .beside_part = (uint64_t)test};
 }
 
-static double megabytes(uint64_t bytes)
-{
-    return (double)bytes / 1e6;
-}
-
 static brasa_status refuse(const training *t, const fit *f, const fit_budget *b, int64_t size)
 {
     const char *parts = f->why[0] ? f->why : "in parts it does not fit either: they need room for sums of gradients";
     char fitting[100] = "not even one sample fits";
     if (f->most)
-        snprintf(fitting, sizeof fitting, "the largest batch that fits is %lld, with %.1f MB", (long long)f->most,
-                 megabytes(fit_need(&f->at_most, b, f->most, 1)));
+        snprintf(fitting, sizeof fitting, "the largest batch that fits is %lld, with %s", (long long)f->most,
+                 numeric_bytes((double)fit_need(&f->at_most, b, f->most, 1)).text);
     return fail(t->task.ctx, BRASA_BAD_ARGUMENT,
-                "%s needs %.1f MB at batch %lld, %.1f MB of them for the loader: does not fit %.1f MB; %s%s%s",
-                t->task.settings.model, megabytes(fit_need(&f->whole, b, size, 1)), (long long)size,
-                megabytes(fit_need(&f->whole, b, size, 1) - f->whole.total), megabytes(b->bytes), fitting,
-                f->most ? "; " : "", f->most ? parts : "");
+                "%s needs %s at batch %lld, %s of them for the loader: does not fit %s; %s%s%s",
+                t->task.settings.model, numeric_bytes((double)fit_need(&f->whole, b, size, 1)).text, (long long)size,
+                numeric_bytes((double)(fit_need(&f->whole, b, size, 1) - f->whole.total)).text,
+                numeric_bytes((double)b->bytes).text, fitting, f->most ? "; " : "", f->most ? parts : "");
 }
 
 brasa_status unit_split_batch(training *t, brasa_session_options *o)
@@ -137,7 +133,7 @@ brasa_status unit_share_memory(training *t)
     u->loader_bytes = loaders + feeder_size(t, u->kept_bytes);
     if (!budget || left >= 0)
         return BRASA_OK;
-    return fail(t->task.ctx, BRASA_BAD_ARGUMENT,
-                "%s needs %.1f MB at batch %lld, evaluation included: does not fit %.1f MB", t->task.settings.model,
-                megabytes((uint64_t)(budget - left)), (long long)t->task.settings.batch, megabytes((uint64_t)budget));
+    return fail(t->task.ctx, BRASA_BAD_ARGUMENT, "%s needs %s at batch %lld, evaluation included: does not fit %s",
+                t->task.settings.model, numeric_bytes((double)(budget - left)).text,
+                (long long)t->task.settings.batch, numeric_bytes((double)budget).text);
 }
