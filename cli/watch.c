@@ -12,8 +12,8 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-/* Steps are shown at most so often, in seconds. */
-static const double least_pause = 0.2;
+/* Steps are shown at most so often, in seconds. Reading is told in a log, too, once it has taken a while. */
+static const double least_pause = 0.2, log_pause = 10, log_start = 2;
 enum { MOST_BAR = 20, DEFAULT_COLUMNS = 80, WIDE = 100 };
 
 watch watch_start(const options *o)
@@ -24,6 +24,8 @@ watch watch_start(const options *o)
     w.live = !w.json && !w.quiet && isatty(STDOUT_FILENO) && term && strcmp(term, "dumb") != 0;
     if (w.live && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
         w.columns = size.ws_col;
+    if (!w.live && !w.json)
+        w.last = clock_seconds() + log_start - log_pause;
     return w;
 }
 
@@ -140,8 +142,8 @@ static void show(watch *w, const train_event *e)
     switch (e->kind) {
     case TRAIN_READ:
         clear_line(w);
-        if (w->live)
-            printf("reading the data  %d/%d", (int)t->read, (int)t->task.set->count);
+        if (!w->quiet)
+            printf("reading the data  %d/%d%s", (int)t->read, (int)t->task.set->count, w->live ? "" : "\n");
         w->open = w->live;
         fflush(stdout);
         break;
@@ -247,7 +249,7 @@ void watch_event(void *user, const train_event *e)
     watch *w = user;
     if (e->kind == TRAIN_STEP || e->kind == TRAIN_READ) {
         const double now = clock_seconds();
-        if (now - w->last < least_pause)
+        if (now - w->last < (w->live || w->json ? least_pause : log_pause))
             return;
         w->last = now;
     }

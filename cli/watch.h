@@ -8,7 +8,7 @@
 
 typedef struct watch {
     bool json, quiet, live;
-    double last; /* when a step was shown */
+    double last; /* when a step, or how much is read, was shown */
     int columns; /* of the terminal */
     bool open;   /* a live line stands there, without its end */
 } watch;

@@ -2,6 +2,8 @@
 #define _GNU_SOURCE
 #include "data_sets.h"
 
+#include "core/sha256.h"
+#include "data/draw.h"
 #include "data/make.h"
 
 /* --- folders of pictures -----------------------------------------------------------------------------------------
@@ -224,6 +226,13 @@ TEST(synth)
 /* --- hashes ------------------------------------------------------------------------------------------------------
  */
 
+static bool count_calls(void *user, int32_t done)
+{
+    (void)done;
+    ++*(int *)user;
+    return true;
+}
+
 static void hash_of(const char *spec, char out[HASH_TEXT_SIZE], int *duplicates)
 {
     dataset_report r = {0};
@@ -263,6 +272,97 @@ TEST(hash)
     CHECK(strcmp(first, other) != 0);
     hash_of("synth:digits,n=70,seed=0", other, &twice);
     CHECK_TEXT(other, first);
+}
+
+/* What a set that is about to be used is known by. */
+static void named(const char *spec, bool defined, char out[HASH_TEXT_SIZE])
+{
+    dataset_report r = {0};
+    int calls = 0;
+    dataset *d = opened("%s", spec);
+    REQUIRE(d);
+    CHECK_STATUS(dataset_identify(d, true, count_calls, &calls, &r), BRASA_OK);
+    CHECK_INT(strlen(r.hash), 64);
+    CHECK_INT(r.defined, defined);
+    CHECK_INT(calls, defined ? 0 : d->count); /* nothing was drawn */
+    int sum = 0;
+    for (int i = 0; i < d->classes; i++)
+        sum += r.per_class[i];
+    CHECK_INT(sum, d->count);
+    memcpy(out, r.hash, HASH_TEXT_SIZE);
+    dataset_report_free(&r);
+    dataset_close(d);
+}
+
+/* A drawn set is known by what defines it, and by all of it; files are known by what they hold. */
+TEST(names_of_drawn_sets)
+{
+    static const char *const specs[] = {
+        "synth:digits,n=600000",  "synth:digits,n=600001",       "synth:digits,n=600000,seed=1",
+        "synth:cifar10,n=600000", "synth:cifar100,n=600000",     "synth:cifar100,n=600000,coarse",
+        "synth:fire,n=600000",    "synth:fire,n=600000,size=64", "synth:letter,n=2600",
+    };
+    enum { SPECS = sizeof specs / sizeof specs[0] };
+    char names[SPECS][HASH_TEXT_SIZE], again[HASH_TEXT_SIZE], content[HASH_TEXT_SIZE];
+    int twice = 0;
+    for (int i = 0; i < SPECS; i++) {
+        CASE("%s", specs[i]);
+        named(specs[i], true, names[i]);
+        for (int k = 0; k < i; k++)
+            CHECK(strcmp(names[i], names[k]) != 0);
+    }
+    CASE("defaults written out");
+    named("synth:digits,seed=0,n=600000", true, again);
+    CHECK_TEXT(again, names[0]);
+    named("synth:fire,size=360,n=600000", true, again);
+    CHECK_TEXT(again, names[6]);
+    CASE("files");
+    char spec[300];
+    snprintf(spec, sizeof spec, "csv:%s", in_tree("named.csv"));
+    put_text(in_tree("named.csv"), "a,1,2\nb,3,4\n");
+    hash_of(spec, content, &twice);
+    named(spec, false, again);
+    CHECK_TEXT(again, content);
+}
+
+/* Whoever changes what is drawn raises the version, or a run would go on with other pictures than it began with. Then
+ * these are renewed, too. */
+TEST(drawings_of_this_version)
+{
+    static const struct {
+        const char *spec, *hash; /* of pixels or numbers, one sample after the other */
+    } rows[] = {
+        {"synth:fire,n=30,size=64", "158088fb86a76b57db568b7af95c0011ded80d596a72ee8800fcd26054c5eee8"},
+        {"synth:digits,n=30", "097785b27a178d7dce7fa18d9068021df6d45c210fa93e30b405bd125b2305fa"},
+        {"synth:cifar10,n=30", "5263186fdea1c5903222c7a06efcb8ff5d5b8bcdcee47d88795f7b5b3977eeab"},
+        {"synth:cifar100,n=300", "533cc93b42f1e8f305ee6c418ecea0dd687e4c6674d1dd93262ecc5c0a127054"},
+        {"synth:letter,n=104", "fcd050f5cd1b470ea0875bde310cbcde9ef49e718b7cca31b80e59d1e29e1801"},
+    };
+    CHECK_INT(DRAWING_VERSION, 1);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        CASE("%s", rows[i].spec);
+        unsigned char digest[SHA256_BYTES];
+        char text[SHA256_TEXT];
+        picture p = {0};
+        sha256 h;
+        dataset *d = opened("%s", rows[i].spec);
+        REQUIRE(d);
+        sha256_start(&h);
+        for (int32_t k = 0; k < d->count && (!d->varied || codec_at(0)->version); k++) {
+            if (d->numbers) {
+                sha256_add(&h, dataset_numbers(d, k), (size_t)d->channels * sizeof(float));
+                continue;
+            }
+            CHECK_STATUS(d->source->read(d, ctx, k, &p), BRASA_OK); /* JPEG is only made of it */
+            sha256_add(&h, p.pixels, (size_t)p.channels * (size_t)p.height * (size_t)p.width);
+        }
+        sha256_end(&h, digest);
+        sha256_print(digest, text);
+        if (!d->varied || codec_at(0)->version)
+            CHECK_TEXT(text, rows[i].hash);
+        picture_free(ctx, &p);
+        dataset_close(d);
+    }
 }
 
 /* What is written in the real set's format is the same data. */

@@ -73,7 +73,7 @@ def test_events():
     with open("a/run.json") as file:
         record = json.load(file)
     check("run.json", record["settings"] == begin["settings"] and record["kernels"] and len(record["data"]["hash"]) == 64
-          and record["machine"]["threads"] >= 1 and record["optimizer"]["lr"] == 0.02 and record["plan"]["total"] > 0, record)
+          and record["data"]["hash_of"] == "definition" and record["machine"]["threads"] >= 1 and record["optimizer"]["lr"] == 0.02 and record["plan"]["total"] > 0, record)
     with open("a/report.html") as file:
         page = file.read()
     check("report.html", "letter_mlp" in page and page.rstrip().endswith("</html>"), page[:200])
@@ -177,6 +177,8 @@ def test_pictures():
     check("pictures are resized, cropped and mirrored", told and "resize=12 crop=10x10 flip=horizontal" in
           next(e for e in told if e["event"] == "begin")["settings"]["transform"], told[:2])
     check("red and blue are told apart", told[-1]["accuracy"] > 0.9, told[-1])
+    with open("p/run.json") as file:
+        check("files are known by what they hold", '"hash_of":"samples"' in file.read())
     answer = [json.loads(line) for line in works("predict", "p", "photos/red/000.png", "photos/blue/001.png", "--json").splitlines()]
     check("predict", [a["classes"][0]["name"] for a in answer] == ["red", "blue"] and
           all(abs(sum(c["probability"] for c in a["classes"]) - 1) < 1e-6 for a in answer), answer)
@@ -202,6 +204,30 @@ def test_pictures():
     told = events(*words, "--skip-bad", "--out", "r")
     check("unless told to pass over it", [e for e in told if e["event"] == "note" and "zzz.png" in e["text"]]
           and told[-1]["event"] == "finished", told[:3])
+
+
+def test_reading():
+    """A log is not silent while many files are read: after two seconds there is a line."""
+    small_data.pictures("large", 4)
+    for i in range(8):
+        with open("large/red/large%d.png" % i, "wb") as file:
+            file.truncate(20000000)
+    with open("my.net", "w") as file:
+        file.write(NET)
+    for quiet in [], ["--quiet"]:
+        p = subprocess.Popen([BRASA, "train", "my.net", "--data", "images:large", "--epochs", "1", "--out", "l", *quiet],
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        while p.poll() is None:
+            with open("/proc/%d/io" % p.pid) as file:
+                if int(file.read().split()[1]) > 30000000:
+                    break
+            time.sleep(0.002)
+        p.send_signal(signal.SIGSTOP)
+        time.sleep(2.1)
+        p.send_signal(signal.SIGCONT)
+        out, err = p.communicate(timeout=100)
+        check("reading is told" if not quiet else "but not with --quiet", ("reading the data  " in out) == (not quiet) and
+              "large0.png" in err, (out, err))
 
 
 def test_deterministic():
@@ -282,7 +308,7 @@ def test_refusals():
 
 with tempfile.TemporaryDirectory() as temporary:
     os.chdir(temporary)
-    for test in (test_events, test_text, test_folds, test_interrupt, test_full_disk, test_pictures, test_deterministic,
+    for test in (test_events, test_text, test_folds, test_interrupt, test_full_disk, test_pictures, test_reading, test_deterministic,
                  test_memory, test_presets, test_refusals):
         test()
     os.chdir("/")

@@ -90,6 +90,7 @@ typedef struct dataset_bad {
 typedef struct dataset_report {
     pool pool;
     char hash[HASH_TEXT_SIZE]; /* of labels, class names and every sample's bytes: the same data, the same text */
+    bool defined;              /* it is the hash of what defines the samples instead: see dataset_identify */
     int32_t *per_class;        /* samples of each class */
     dataset_bad *bad;          /* that cannot be decoded, in order */
     int32_t nbad;
@@ -99,10 +100,14 @@ typedef struct dataset_report {
 } dataset_report;
 
 /* Reads every sample once. decode: pictures in files are decoded too, which finds the broken ones and their sizes;
- * else only the hash and the duplicates. `progress`, which may be NULL, is called now and then; false stops it with
+ * else only the hash and the duplicates. `progress`, which may be NULL, is called after each; false stops it with
  * BRASA_WRONG_STATE. To be freed whatever came back. */
 brasa_status dataset_examine(const dataset *d, bool decode, bool (*progress)(void *user, int32_t done), void *user,
                              dataset_report *out);
+/* The same for a set that is about to be used. Of a set that is drawn no sample is read: they are what its settings
+ * and the version of the drawings make them, so these are what the hash is of, and nothing can be broken. */
+brasa_status dataset_identify(const dataset *d, bool decode, bool (*progress)(void *user, int32_t done), void *user,
+                              dataset_report *out);
 void dataset_report_free(dataset_report *r);
 
 /* The sources there are, for help texts; NULL past the last one. */

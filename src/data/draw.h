@@ -6,6 +6,10 @@
 #include "core/random.h"
 #include "data/dataset.h"
 
+/* The version of all drawings, a part of what a drawn set is known by: whoever changes what is drawn raises it. A
+ * test holds pictures of each kind against it. */
+enum { DRAWING_VERSION = 1 };
+
 /* Numbers in a row, of one sample. */
 typedef struct pen {
     random_stream stream;

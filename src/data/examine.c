@@ -6,10 +6,7 @@
 
 #include <string.h>
 
-enum {
-    DIGEST = 16 /* bytes of a hash that tell samples apart */,
-    EVERY = 64 /* samples from one report to the next */
-};
+enum { DIGEST = 16 /* bytes of a hash that tell samples apart */, DEFINITION = 256 };
 
 typedef struct digests {
     unsigned char (*of)[DIGEST];
@@ -106,7 +103,7 @@ static brasa_status look_at_all(const dataset *d, bool decode, bool (*progress)(
         add_number(&all, d->label[i]);
         sha256_add(&all, digest, sizeof digest);
         memcpy(seen.of[i], digest, DIGEST);
-        if (status == BRASA_OK && progress && i % EVERY == 0 && !progress(user, i))
+        if (status == BRASA_OK && progress && !progress(user, i))
             status = fail(d->ctx, BRASA_WRONG_STATE, "stopped");
     }
     sha256_end(&all, digest);
@@ -126,6 +123,28 @@ brasa_status dataset_examine(const dataset *d, bool decode, bool (*progress)(voi
     brasa_status status = look_at_all(d, decode, progress, user, &p, out);
     picture_free(d->ctx, &p);
     return status;
+}
+
+brasa_status dataset_identify(const dataset *d, bool decode, bool (*progress)(void *user, int32_t done), void *user,
+                              dataset_report *out)
+{
+    unsigned char digest[SHA256_BYTES];
+    char text[DEFINITION] = "";
+    sha256 h;
+    if (!d->source->define)
+        return dataset_examine(d, decode, progress, user, out);
+    *out = (dataset_report){.pool.ctx = d->ctx, .defined = true};
+    if (!(out->per_class = pool_get(&out->pool, (size_t)d->classes + 1, sizeof *out->per_class)))
+        return fail_memory(d->ctx, (size_t)d->classes * sizeof *out->per_class);
+    for (int32_t i = 0; i < d->count; i++)
+        out->per_class[d->label[i]]++;
+    d->source->define(d, text, sizeof text);
+    sha256_start(&h);
+    add_frame(&h, d);
+    sha256_add(&h, text, strlen(text));
+    sha256_end(&h, digest);
+    sha256_print(digest, out->hash);
+    return BRASA_OK;
 }
 
 void dataset_report_free(dataset_report *r)

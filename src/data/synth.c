@@ -185,6 +185,14 @@ static sample_name synth_name(const dataset *d, int32_t sample)
     return n;
 }
 
+/* How pictures of fire become JPEG files is a matter of the library, as it is how other files are decoded. */
+static void synth_define(const dataset *d, char *text, size_t size)
+{
+    const state *s = d->state;
+    snprintf(text, size, "synth:%s, version %d, seed %llu, %dx%d", s->kind->name, DRAWING_VERSION,
+             (unsigned long long)s->seed, s->height, s->width);
+}
+
 const source synth_source = {
     .info = {"synth", "synth:fire|digits|cifar10|cifar100|letter[,n=N][,seed=N][,size=PIXELS][,coarse]",
              "drawn here, no file needed: pictures of fire, and sets of the shapes of the real ones"},
@@ -193,4 +201,5 @@ const source synth_source = {
     .read = synth_read,
     .numbers = synth_numbers,
     .name = synth_name,
+    .define = synth_define,
 };

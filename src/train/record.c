@@ -214,9 +214,12 @@ static void data_json(json *j, const training *t)
     const dataset *d = t->task.set;
     json_open(j, "data", '{');
     json_text(j, "hash", t->data.hash);
+    json_text(j, "hash_of", t->data.defined ? "definition" : "samples");
     json_int(j, "samples", d->count);
-    json_int(j, "unreadable", t->data.nbad);
-    json_int(j, "duplicates", t->data.duplicates);
+    if (!t->data.defined) { /* else nobody has looked */
+        json_int(j, "unreadable", t->data.nbad);
+        json_int(j, "duplicates", t->data.duplicates);
+    }
     json_open(j, "classes", '[');
     for (int k = 0; k < d->classes; k++)
         json_text(j, NULL, d->class_name[k]);

@@ -46,7 +46,7 @@ static void add_environment(sheet *s, const training *t)
     add_fact(list, count, "brasa", brasa_version());
     add_fact(list, count, "instructions", isa_name(t->task.ctx->isa));
     add_fact(list, count, "oneDNN", library_onednn());
-    add_fact(list, count, "data, SHA-256", t->data.hash);
+    add_fact(list, count, t->data.defined ? "data's definition, SHA-256" : "data, SHA-256", t->data.hash);
     add_fact(list, count, "samples",
              pool_text(&s->pool, "%d train, %d test", (int)t->unit.split.trains, (int)t->unit.split.tests));
     add_fact(list, count, "parameters",

@@ -215,12 +215,12 @@ static bool look_on(void *user, int32_t done)
     return !stopping(t);
 }
 
-/* Every sample is read once before the first step: its bytes make the hash, and what cannot be read shows here and
- * not after hours. */
+/* Every sample in a file is read once before the first step: its bytes make the hash, and what cannot be read shows
+ * here and not after hours. */
 static brasa_status examine(training *t)
 {
     const bool decode = t->task.settings.skip_bad;
-    brasa_status status = dataset_examine(t->task.set, decode, look_on, t, &t->data);
+    brasa_status status = dataset_identify(t->task.set, decode, look_on, t, &t->data);
     if (status != BRASA_OK && stopping(t))
         return fail(t->task.ctx, BRASA_WRONG_STATE, "stopped before the first step");
     if (status == BRASA_OK && t->data.nbad && !decode)
