@@ -167,6 +167,17 @@ TEST(the_same_from_anywhere)
             CHECK(feeder_decoded(r.f) > 30);
         free_rig(&r);
     }
+    CASE("to where it stands");
+    r = make_rig("synth:fire,n=30,size=64", STUDY, 0, o);
+    REQUIRE(r.l);
+    for (int at = 0; at < 12; at++) {
+        CHECK_STATUS(loader_seek(r.l, at / 4, at % 4), BRASA_OK);
+        CHECK(digest(next(&r)) == all[at / 4][at % 4]);
+    }
+    loader_free(r.l);
+    r.l = NULL;
+    CHECK_INT(feeder_decoded(r.f), 3 * 30 + 8); /* and the first batch of the epoch to come: nothing is made twice */
+    free_rig(&r);
     CASE("another seed");
     r = make_rig("synth:fire,n=30,size=64", STUDY, 0, (loader_options){.batch = 8, .train = true, .seed = 8});
     REQUIRE(r.l);

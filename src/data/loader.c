@@ -416,9 +416,14 @@ brasa_status loader_seek(loader *l, int64_t epoch, int64_t step)
     if (epoch < 0 || step < 0 || epoch + step / steps > UINT32_MAX)
         return fail(l->f->ctx, BRASA_BAD_ARGUMENT, "there is no epoch %lld with a step %lld", (long long)epoch,
                     (long long)step);
+    epoch += step / steps;
+    step %= steps;
+    if (l->submitted && l->epoch == epoch && l->step == step)
+        return BRASA_OK;
     finish(l);
-    l->epoch = epoch + step / steps;
-    l->step = step % steps;
+    l->epoch = epoch;
+    l->step = step;
+    submit(l);
     return BRASA_OK;
 }
 

@@ -65,8 +65,8 @@ void loader_free(loader *l);
 int64_t loader_bytes(const feeder_options *f, const loader_options *o, const int of[3]);
 /* Batches in an epoch. */
 int64_t loader_steps(const loader *l);
-/* The next batch will be this one; steps past the end of an epoch are counted on into the next. A new loader stands
- * at (0, 0). */
+/* The next batch will be this one, and is begun with; steps past the end of an epoch are counted on into the next. A
+ * new loader stands at (0, 0). */
 brasa_status loader_seek(loader *l, int64_t epoch, int64_t step);
 /* Borrowed until the next call for this loader. After the last step of an epoch comes the first of the next. A file
  * that cannot be read fails the call; the next one tries the same batch again. */

@@ -264,7 +264,9 @@ brasa_status unit_start(training *t)
     checkpoint_note note;
     const checkpoint_terms terms = unit_terms(t);
     if (!run_has(u->folder, CHECKPOINT_FILE)) {
-        brasa_status status = split_write(&u->split, u->lists);
+        brasa_status status = loader_seek(u->train, 0, 0); /* it works on the first batch meanwhile */
+        if (status == BRASA_OK)
+            status = split_write(&u->split, u->lists);
         if (status == BRASA_OK)
             status = start_weights(t);
         return status == BRASA_OK ? unit_save(t) : status;
