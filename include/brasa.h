@@ -225,8 +225,9 @@ BRASA_API const char *brasa_session_error(const brasa_session *session);
 BRASA_API brasa_status brasa_session_prepare(brasa_session *session, bool training, int64_t batch);
 
 /* Copies into the input of that name for the next step of the current size: N x ... elements, float (double
- * in a float64 session) or int32 labels. bytes must match. The step consumes it: feed again before the next. With
- * options.parts nothing is copied here: brasa_train reads the data, which must still be there. */
+ * in a float64 session) or int32 labels, in the plain order (NCHW). bytes must match. The step consumes it: feed
+ * again before the next. With options.parts nothing is copied here: brasa_train reads the data, which must still be
+ * there. */
 BRASA_API brasa_status brasa_feed(brasa_session *session, const char *input, const void *data, size_t bytes);
 /* One training step / one evaluation on what was fed. */
 BRASA_API brasa_status brasa_train(brasa_session *session);

@@ -222,8 +222,10 @@ static inline brasa_status proof_run(proof *p, int rubbish)
     memcpy(p->state, p->start, (size_t)p->state_bytes);
     memset(p->arena, rubbish, (size_t)p->program.plan.bytes);
     for (int v = 0; v < g->nvalues; v++)
-        if (g->values[v].kind == VALUE_INPUT)
+        if (g->values[v].kind == VALUE_INPUT) {
+            memset(p->arena + g->values[v].offset, 0, (size_t)g->values[v].bytes); /* the padding of its layout */
             proof_fill(&g->values[v], p->arena + g->values[v].offset);
+        }
     return program_run(&p->program);
 }
 

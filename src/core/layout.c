@@ -26,6 +26,11 @@ static int64_t outer_size(const layout *l, const shape *s, int axis)
     return (s->dim[axis] + block - 1) / block;
 }
 
+bool layout_keeps_samples(const layout *l)
+{
+    return block_of(l, 0) == 1 && (!l->permuted || l->order[0] == 0);
+}
+
 int64_t layout_count(const layout *l, const shape *s)
 {
     int64_t count = 1;

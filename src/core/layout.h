@@ -32,6 +32,8 @@ static inline bool layout_plain(const layout *l)
 }
 
 bool layout_equal(const layout *a, const layout *b);
+/* Whether the first axis is the outermost and not cut: samples lie whole, one after the other. */
+bool layout_keeps_samples(const layout *l);
 /* Elements stored, the padding of blocks included. */
 int64_t layout_count(const layout *l, const shape *s);
 /* Where element index[] of the shape is stored. */

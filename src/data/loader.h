@@ -53,7 +53,7 @@ typedef struct loader_options {
 typedef struct batch {
     int32_t size; /* samples: `batch`, or what is left at an epoch's end */
     const float *input;
-    size_t input_bytes; /* for brasa_feed */
+    size_t input_bytes;
     const int32_t *labels;
     const int32_t *samples; /* their numbers in the set */
     int64_t epoch, step;    /* from 0; steps begin anew in each epoch */

@@ -43,8 +43,9 @@ brasa_status program_prepare(program *p)
     p->steps = pool_get(&g->pool, (size_t)g->nnodes + 1, sizeof *p->steps);
     p->fed = pool_get(&g->pool, (size_t)g->nvalues + 1, sizeof *p->fed);
     p->from = pool_get(&g->pool, (size_t)g->nvalues + 1, sizeof *p->from);
+    p->stored = pool_get(&g->pool, (size_t)g->nvalues + 1, sizeof *p->stored);
     p->needed = pool_get(&g->pool, (size_t)g->nvalues + 1, sizeof *p->needed);
-    if (!p->steps || !p->fed || !p->from || !p->needed)
+    if (!p->steps || !p->fed || !p->from || !p->stored || !p->needed)
         return fail_memory(g->ctx, (size_t)g->nnodes * sizeof *p->steps);
     for (int i = 0; i < g->nnodes; i++)
         for (int k = 0; k < g->nodes[i].nin; k++)

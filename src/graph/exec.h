@@ -15,7 +15,8 @@ typedef struct program {
     int nsteps;
     bool *needed;      /* value -> an INPUT that some node reads */
     bool *fed;         /* value -> an INPUT that was fed since the last run */
-    const void **from; /* value -> where the whole batch lies, of an INPUT of a part */
+    const void **from; /* value -> where the whole batch lies, of an INPUT of a part ... */
+    bool *stored;      /* ... and whether in the value's layout */
     struct program *next;
 } program;
 

@@ -4,7 +4,8 @@
  * the kernel says in which it reads and writes, and as all are chosen it may look at what its readers want. A value
  * keeps the layout its producer writes; where a reader wants another, a reorder node is placed before it, once for
  * all readers that want the same. Weights have no producer: they take the layout of the first kernel that reads them
- * and keep it for the whole run, with their gradients and the optimizer's slots.
+ * and keep it for the whole run, with their gradients and the optimizer's slots. So do inputs, and whoever feeds them
+ * writes it.
  */
 #include "graph/graph.h"
 #include "ops/op.h"
@@ -120,6 +121,13 @@ static int reordered(selection *s, int v, const layout *l, const char *name, nod
     return out;
 }
 
+/* Pictures are fed one by one, so they must lie one after the other; other inputs stay plain. */
+static bool may_take(const value *v, const layout *l)
+{
+    const bool pictures = v->type == F32 && v->batched && v->shape.rank == 4;
+    return v->kind != VALUE_INPUT || (pictures && layout_keeps_samples(l));
+}
+
 static brasa_status settle(selection *s, int i)
 {
     graph *g = s->g;
@@ -131,7 +139,7 @@ static brasa_status settle(selection *s, int i)
     for (int k = 0; k < nin; k++) {
         int v = g->nodes[i].in[k];
         if (!g->values[v].settled) { /* state, and inputs that nobody has read yet */
-            if (g->values[v].kind != VALUE_INPUT)
+            if (may_take(&g->values[v], &in[k]))
                 g->values[v].layout = in[k];
             g->values[v].settled = true;
         }

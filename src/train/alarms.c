@@ -134,10 +134,7 @@ static brasa_status feed_next(training *t)
     brasa_status status = loader_next(u->train, &b);
     if (status == BRASA_OK)
         status = brasa_use(u->session, true, b->size);
-    if (status == BRASA_OK)
-        status = brasa_feed(u->session, t->task.input, b->input, b->input_bytes);
-    return status == BRASA_OK ? brasa_feed(u->session, t->task.label, b->labels, (size_t)b->size * sizeof *b->labels)
-                              : status;
+    return status == BRASA_OK ? task_feed(&t->task, u->session, b) : status;
 }
 
 /* Steps repeat to the bit, so the bad one can be looked at from inside. */

@@ -1,4 +1,6 @@
 /* run.c - steps: data in, one program run or a batch in parts, results out; and parameters, in and out. */
+#include "core/threads.h"
+#include "ops/reorder/reorder.h"
 #include "train/session.h"
 #include "train/walk.h"
 
@@ -26,13 +28,13 @@ static int64_t plain_bytes(const brasa_session *s, const value *v)
     return shape_count(&whole) * (int64_t)dtype_size(v->type);
 }
 
-static brasa_status check_bytes(const brasa_session *s, const value *v, size_t bytes)
+static brasa_status check_bytes(const brasa_session *s, const value *v, int64_t expected, size_t bytes)
 {
     const shape whole = whole_shape(s, v);
-    if ((uint64_t)plain_bytes(s, v) == bytes)
+    if ((uint64_t)expected == bytes)
         return BRASA_OK;
     return fail(s->ctx, BRASA_BAD_SHAPE, "'%s' is %s %s: %lld bytes, got %zu", v->name, shape_print(&whole).text,
-                dtype_name(v->type), (long long)plain_bytes(s, v), bytes);
+                dtype_name(v->type), (long long)expected, bytes);
 }
 
 static brasa_status check_labels(const brasa_session *s, const value *v, const int32_t *labels)
@@ -45,16 +47,60 @@ static brasa_status check_labels(const brasa_session *s, const value *v, const i
     return BRASA_OK;
 }
 
-brasa_status brasa_feed(brasa_session *s, const char *input, const void *data, size_t bytes)
+/* Samples on their way into an input. */
+typedef struct moving {
+    const value *v;
+    const float *from; /* plain */
+    float *to;
+} moving;
+
+static void move_part(const layout_part *p, const float *from, float *to)
+{
+    const layout_loop x = p->loops ? p->loop[p->loops - 1] : (layout_loop){1, 1, 1};
+    const int64_t rows = p->count / x.count;
+    reorder_cursor at = reorder_start(p, p->loops - 1, 0);
+    for (int64_t row = 0; row < rows; row++, reorder_next(p, p->loops - 1, &at))
+        for (int64_t i = 0; i < x.count; i++)
+            to[at.dst + i * x.dst] = from[at.src + i * x.src];
+}
+
+static void move_samples(void *user, int64_t begin, int64_t end)
+{
+    const moving *m = user;
+    const layout plain = {0}, *l = &m->v->layout;
+    shape one = m->v->shape;
+    layout_part p;
+    one.dim[0] = 1;
+    const int64_t count = shape_count(&one), stored = layout_count(l, &one);
+    if (stored > count) /* padding, which is zero */
+        memset(m->to + begin * stored, 0, (size_t)((end - begin) * stored) * sizeof *m->to);
+    for (int64_t n = begin; n < end; n++)
+        for (int i = 0; layout_part_at(&plain, l, &one, i, &p); i++)
+            move_part(&p, m->from + n * count, m->to + n * stored);
+}
+
+/* The samples of a program into its input: as they lie there already, or from the plain order. */
+static void put(const brasa_session *s, const value *v, const void *from, bool stored)
+{
+    moving m = {v, from, session_value_data(s, v)};
+    if (stored || layout_plain(&v->layout))
+        memcpy(m.to, from, (size_t)v->bytes);
+    else
+        threads_for(s->ctx->threads, v->shape.dim[0], move_samples, &m);
+}
+
+static brasa_status feed(brasa_session *s, const char *input, const void *data, size_t bytes, bool stored)
 {
     program *p = s->current;
     int id = graph_find(&p->graph, input);
     if (id < 0 || p->graph.values[id].kind != VALUE_INPUT)
         return fail(s->ctx, BRASA_NOT_FOUND, "the network has no input '%s'", input);
     const value *v = &p->graph.values[id];
+    const shape whole = whole_shape(s, v);
+    const int64_t as_stored = layout_count(&v->layout, &whole) * (int64_t)dtype_size(v->type);
     brasa_status status = check_memory(s);
     if (status == BRASA_OK)
-        status = check_bytes(s, v, bytes);
+        status = check_bytes(s, v, stored ? as_stored : plain_bytes(s, v), bytes);
     if (status == BRASA_OK && v->classes)
         status = check_labels(s, v, data);
     if (status != BRASA_OK)
@@ -64,12 +110,29 @@ brasa_status brasa_feed(brasa_session *s, const char *input, const void *data, s
         s->fed = p;
     }
     s->ran = NULL; /* an input may lie where an output of the last step lay */
-    if (p->graph.in_parts)
-        p->from[id] = data;
-    else
-        memcpy(session_value_data(s, v), data, bytes); /* inputs are plain: select never settles them otherwise */
+    p->from[id] = data;
+    p->stored[id] = stored;
+    if (!p->graph.in_parts)
+        put(s, v, data, stored);
     p->fed[id] = true;
     return BRASA_OK;
+}
+
+brasa_status brasa_feed(brasa_session *s, const char *input, const void *data, size_t bytes)
+{
+    return feed(s, input, data, bytes, false);
+}
+
+brasa_status session_feed(brasa_session *s, const char *input, const void *data, size_t bytes)
+{
+    return feed(s, input, data, bytes, true);
+}
+
+layout session_input_layout(const brasa_session *s, const char *input)
+{
+    const graph *g = &session_first(s)->graph;
+    const int v = graph_find(g, input);
+    return v < 0 ? (layout){0} : g->values[v].layout;
 }
 
 static brasa_status run_program(brasa_session *s, program *p, void *user)
@@ -80,14 +143,15 @@ static brasa_status run_program(brasa_session *s, program *p, void *user)
 
 /* The inputs of a part, whose first sample is number `first` of the batch. Programs of all sizes have the same inputs
  * at the same places: they are lowered from one graph. */
-static void take_part(const brasa_session *s, const program *p, const void *const *from, int64_t first)
+static void take_part(const brasa_session *s, const program *p, const program *fed, int64_t first)
 {
     for (int i = 0; i < p->graph.nvalues; i++) {
         const value *v = &p->graph.values[i];
         if (!p->needed[i])
             continue;
-        const size_t size = (size_t)shape_count(&v->shape) * dtype_size(v->type), sample = size / (size_t)p->batch;
-        memcpy(session_value_data(s, v), (const char *)from[i] + (size_t)first * sample, size);
+        const int64_t plain = shape_count(&v->shape) * (int64_t)dtype_size(v->type);
+        const int64_t sample = (fed->stored[i] ? v->bytes : plain) / p->batch;
+        put(s, v, (const char *)fed->from[i] + first * sample, fed->stored[i]);
     }
 }
 
@@ -99,7 +163,7 @@ static brasa_status run_parts(brasa_session *s, program *first, program_runner *
     for (*samples = 0; *samples < s->batch && status == BRASA_OK;) {
         const int64_t left = s->batch - *samples;
         program *p = left < first->batch ? session_program(s, true, left) : first;
-        take_part(s, p, first->from, *samples);
+        take_part(s, p, first, *samples);
         status = run(s, p, user);
         *samples += p->batch;
     }
@@ -157,7 +221,7 @@ brasa_status brasa_fetch(brasa_session *s, const char *output, void *data, size_
     if (id < 0 || !g->values[id].output)
         return fail(s->ctx, BRASA_NOT_FOUND, "this program has no output '%s'", output);
     const value *v = &g->values[id];
-    brasa_status status = check_bytes(s, v, bytes);
+    brasa_status status = check_bytes(s, v, plain_bytes(s, v), bytes);
     if (status != BRASA_OK)
         return status;
     if (s->ran != last)

@@ -65,11 +65,32 @@ static void name_shape(const brasa_session *s, state *slot)
             slot->shape = s->states[i].shape;
 }
 
+const program *session_first(const brasa_session *s)
+{
+    const program *p = s->programs;
+    while (p && p->next)
+        p = p->next;
+    return p;
+}
+
+/* An input lies in all programs as in the first one. */
+static void bind_input(const brasa_session *s, value *x)
+{
+    const program *first = session_first(s);
+    const int v = first ? graph_find(&first->graph, x->name) : -1;
+    if (v < 0)
+        return;
+    x->layout = first->graph.values[v].layout;
+    x->settled = true;
+}
+
 /* Ties a program's state values to the session's. The first program may bring new ones (slots). */
 static brasa_status bind_states(brasa_session *s, graph *g)
 {
     for (int v = 0; v < g->nvalues; v++) {
         value *x = &g->values[v];
+        if (x->kind == VALUE_INPUT)
+            bind_input(s, x);
         if (x->kind == VALUE_TEMP || x->kind == VALUE_INPUT)
             continue;
         x->state = find_state(s, x->name);

@@ -57,6 +57,13 @@ void *session_value_data(const brasa_session *s, const value *v);
 /* The program for a mode and a number of samples, or NULL. */
 program *session_program(const brasa_session *s, bool training, int64_t batch);
 
+/* run.c: how the samples of an input lie, in all programs. Without padding it is as long as the plain order. */
+layout session_input_layout(const brasa_session *s, const char *input);
+/* run.c: brasa_feed for samples that lie so already. */
+brasa_status session_feed(brasa_session *s, const char *input, const void *data, size_t bytes);
+/* The first program, which settles the layouts of inputs and of state for all others; NULL: there is none yet. */
+const program *session_first(const brasa_session *s);
+
 /* run.c: the step that was fed, as brasa_train does it, but `run` runs its programs: one, or several where the batch
  * is in parts. */
 typedef brasa_status program_runner(brasa_session *s, program *p, void *user);

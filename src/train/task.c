@@ -129,18 +129,27 @@ void task_close(task *t)
 
 /* --- running it ---------------------------------------------------------------------------------------------- */
 
-feeder_options task_feeding(const task *t)
+feeder_options task_feeding(const task *t, const brasa_session *s)
 {
-    return (feeder_options){.set = t->set, .transform = &t->transform, .budget = KEPT_BYTES};
+    return (feeder_options){.set = t->set,
+                            .transform = &t->transform,
+                            .layout = s ? session_input_layout(s, t->input) : (layout){0},
+                            .budget = KEPT_BYTES};
+}
+
+brasa_status task_feed(const task *t, brasa_session *s, const batch *b)
+{
+    brasa_status status = session_feed(s, t->input, b->input, b->input_bytes);
+    if (status == BRASA_OK && !s->options.inference)
+        status = brasa_feed(s, t->label, b->labels, (size_t)b->size * sizeof *b->labels);
+    return status;
 }
 
 static brasa_status measure_batch(const task *t, brasa_session *s, const batch *b, float *logits)
 {
     brasa_status status = brasa_use(s, false, b->size);
     if (status == BRASA_OK)
-        status = brasa_feed(s, t->input, b->input, b->input_bytes);
-    if (status == BRASA_OK && !s->options.inference)
-        status = brasa_feed(s, t->label, b->labels, (size_t)b->size * sizeof *b->labels);
+        status = task_feed(t, s, b);
     if (status == BRASA_OK)
         status = brasa_evaluate(s);
     if (status == BRASA_OK)

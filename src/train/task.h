@@ -34,8 +34,10 @@ brasa_status task_open_data(task *t, const char *spec);
 brasa_status task_build(task *t, const char *model);
 void task_close(task *t);
 
-/* How the set is fed to the network. */
-feeder_options task_feeding(const task *t);
+/* How the set is fed to the network: for a session, or, where there is none yet (NULL), in the plain order. */
+feeder_options task_feeding(const task *t, const brasa_session *s);
+/* A batch of such a feeder into its session, whose current program is for as many samples. */
+brasa_status task_feed(const task *t, brasa_session *s, const batch *b);
 
 /* Runs the network over what a loader gives, from its beginning to its end, and counts. `logits` has room for a
  * batch. `stop`, which may be NULL, is asked before each batch; where it says so, BRASA_WRONG_STATE comes back. */

@@ -65,9 +65,7 @@ brasa_status train_step(training *t, float *loss, float *accuracy, int32_t *samp
     if (status == BRASA_OK)
         status = brasa_use(u->session, true, b->size);
     if (status == BRASA_OK)
-        status = brasa_feed(u->session, t->task.input, b->input, b->input_bytes);
-    if (status == BRASA_OK)
-        status = brasa_feed(u->session, t->task.label, b->labels, (size_t)b->size * sizeof *b->labels);
+        status = task_feed(&t->task, u->session, b);
     if (status == BRASA_OK)
         status = brasa_train(u->session);
     if (status == BRASA_OK)

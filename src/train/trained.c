@@ -31,9 +31,9 @@ static brasa_status load_weights(trained *t)
 }
 
 /* Samples are read once: there is no use in keeping them. */
-static feeder_options feeding(const task *t)
+static feeder_options feeding(const task *t, const brasa_session *s)
 {
-    feeder_options f = task_feeding(t);
+    feeder_options f = task_feeding(t, s);
     f.budget = 0;
     return f;
 }
@@ -41,7 +41,7 @@ static feeder_options feeding(const task *t)
 /* As many samples as fit, up to o->batch. */
 static brasa_status fit_samples(const task *t, int64_t mem, brasa_session_options *o)
 {
-    const feeder_options f = feeding(t);
+    const feeder_options f = feeding(t, NULL);
     const int64_t one = loader_bytes(&f, &(loader_options){.batch = 1}, t->shape),
                   more = loader_bytes(&f, &(loader_options){.batch = 2}, t->shape) - one;
     const fit_budget b = {.bytes = (uint64_t)mem,
@@ -92,7 +92,7 @@ void trained_close(trained *t)
 brasa_status trained_measure(trained *t, const int32_t *list, int32_t count, metrics *m)
 {
     const task *k = &t->task;
-    const feeder_options f = feeding(k);
+    const feeder_options f = feeding(k, t->session);
     const loader_options o = {.list = list, .count = count, .batch = (int32_t)k->settings.batch};
     feeder *feed = NULL;
     loader *load = NULL;

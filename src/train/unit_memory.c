@@ -28,14 +28,14 @@ loader_options unit_loading(const training *t, bool train, int64_t size)
 
 static int64_t feeder_size(const training *t, int64_t kept)
 {
-    feeder_options f = task_feeding(&t->task);
+    feeder_options f = task_feeding(&t->task, t->unit.session);
     f.budget = kept;
     return feeder_bytes(&f, t->task.shape);
 }
 
 static int64_t loader_size(const training *t, bool train, int64_t size)
 {
-    const feeder_options f = task_feeding(&t->task);
+    const feeder_options f = task_feeding(&t->task, t->unit.session);
     loader_options o = unit_loading(t, train, size);
     o.batch = (int32_t)size;
     return o.count ? loader_bytes(&f, &o, t->task.shape) : 0;
