@@ -1,5 +1,6 @@
 /* draw.h - what drawing pictures takes: random numbers in a row, smooth noise, blending. The picture of a number is
- * always the same, on every machine: only +, -, *, / and sqrt on floats are used, which C rounds in one way. */
+ * always the same, on every machine: only +, -, *, / and sqrt on floats are used, which C rounds in one way, and the
+ * arguments of a call and the members of a list hold one random number each, for compilers take them in any order. */
 #ifndef DATA_DRAW_H
 #define DATA_DRAW_H
 

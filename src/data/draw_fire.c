@@ -101,7 +101,8 @@ static void draw_house(scene *s)
 {
     const float w = any(s, 0.1f, 0.4f) * s->unit, h = any(s, 0.1f, 0.45f) * s->unit, grey = any(s, 60, 200);
     const float left = any(s, -0.1f, 1.2f) * s->unit, bottom = s->horizon + any(s, 0, 0.2f) * s->unit;
-    const colour wall = {grey, grey * any(s, 0.85f, 1), grey * any(s, 0.75f, 1)};
+    const float green = any(s, 0.85f, 1), blue = any(s, 0.75f, 1);
+    const colour wall = {grey, grey * green, grey * blue};
     const bool lit = s->night && pen_chance(&s->pen, 0.7f);
     draw_box(s, left, bottom - h, left + w, bottom, mix((colour){0, 0, 0}, wall, s->night ? 0.4f : 1));
     for (int row = 0; row < 4; row++)
@@ -116,7 +117,8 @@ static void draw_house(scene *s)
 static void draw_vehicle(scene *s)
 {
     static const colour paints[] = {{225, 95, 20}, {205, 35, 25}, {240, 180, 40}, {170, 170, 175}, {90, 95, 100}};
-    const colour paint = mix((colour){0, 0, 0}, paints[pen_pick(&s->pen, 5)], s->night ? 0.5f : any(s, 0.8f, 1));
+    const float bright = s->night ? 0.5f : any(s, 0.8f, 1);
+    const colour paint = mix((colour){0, 0, 0}, paints[pen_pick(&s->pen, 5)], bright);
     const float w = any(s, 0.12f, 0.4f) * s->unit, h = w * any(s, 0.3f, 0.6f);
     const float left = any(s, 0, 1.1f) * s->unit, bottom = s->horizon + any(s, 0.1f, 0.4f) * s->unit;
     draw_box(s, left, bottom - h, left + w, bottom, paint);
@@ -147,7 +149,8 @@ static void draw_sun(scene *s)
 {
     const float r = any(s, 0.03f, 0.1f) * s->unit;
     const colour c = pen_chance(&s->pen, 0.6f) ? (colour){255, 215, 120} : (colour){250, 160, 60};
-    draw_disc(s, any(s, 0, 1.33f) * s->unit, s->horizon - any(s, -0.2f, 2) * r, r, c, any(s, 1, 3));
+    const float glow = any(s, 1, 3), cy = s->horizon - any(s, -0.2f, 2) * r;
+    draw_disc(s, any(s, 0, 1.33f) * s->unit, cy, r, c, glow);
 }
 
 static void draw_fog(scene *s)
@@ -165,9 +168,11 @@ static void draw_fog(scene *s)
 static void draw_lamps(scene *s)
 {
     const int count = 1 + pen_pick(&s->pen, 4);
-    for (int i = 0; i < count; i++)
-        draw_disc(s, any(s, 0, 1.33f) * s->unit, any(s, 0.2f, 0.9f) * s->unit, any(s, 0.008f, 0.03f) * s->unit,
-                  (colour){255, any(s, 160, 235), any(s, 60, 180)}, any(s, 2, 5));
+    for (int i = 0; i < count; i++) {
+        const float glow = any(s, 2, 5), green = any(s, 160, 235), blue = any(s, 60, 180);
+        const float r = any(s, 0.008f, 0.03f) * s->unit, cy = any(s, 0.2f, 0.9f) * s->unit;
+        draw_disc(s, any(s, 0, 1.33f) * s->unit, cy, r, (colour){255, green, blue}, glow);
+    }
 }
 
 /* --- fire and smoke ------------------------------------------------------------------------------------------ */
@@ -216,15 +221,19 @@ static void draw_subject(scene *s, int class)
 {
     const float cx = any(s, 0.25f, 1.1f) * s->unit, bottom = s->horizon + any(s, -0.05f, 0.35f) * s->unit;
     const bool both = pen_chance(&s->pen, 0.4f); /* a fire may smoke */
-    if (class == SMOKE || (class == FIRE && both))
-        draw_plume(s, cx, bottom, any(s, 0.1f, 0.3f) * s->unit, any(s, 0.7f, 1));
+    if (class == SMOKE || (class == FIRE && both)) {
+        const float most = any(s, 0.7f, 1);
+        draw_plume(s, cx, bottom, any(s, 0.1f, 0.3f) * s->unit, most);
+    }
     if (class != FIRE)
         return;
     const int flames = 1 + pen_pick(&s->pen, 3);
     const float height = any(s, 0.3f, 0.75f) * s->unit;
     draw_disc(s, cx, bottom - height * 0.3f, height * 0.05f, (colour){255, 150, 50}, any(s, 5, 14));
-    for (int i = 0; i < flames; i++)
-        draw_flame(s, cx + any(s, -0.5f, 0.5f) * height * (float)i, bottom, height * any(s, 0.6f, 1));
+    for (int i = 0; i < flames; i++) {
+        const float high = height * any(s, 0.6f, 1);
+        draw_flame(s, cx + any(s, -0.5f, 0.5f) * height * (float)i, bottom, high);
+    }
 }
 
 static void draw_things(scene *s)
