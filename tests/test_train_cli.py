@@ -215,7 +215,7 @@ def test_reading():
     with open("my.net", "w") as file:
         file.write(NET)
     for quiet in [], ["--quiet"]:
-        p = subprocess.Popen([BRASA, "train", "my.net", "--data", "images:large", "--epochs", "1", "--out", "l", *quiet],
+        p = subprocess.Popen([BRASA, "train", "my.net", "--data", "images:large", "--epochs", "1", "--out", "l%d" % len(quiet), *quiet],
                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         while p.poll() is None:
             with open("/proc/%d/io" % p.pid) as file:
@@ -227,7 +227,7 @@ def test_reading():
         p.send_signal(signal.SIGCONT)
         out, err = p.communicate(timeout=100)
         check("reading is told" if not quiet else "but not with --quiet", ("reading the data  " in out) == (not quiet) and
-              "large0.png" in err, (out, err))
+              "large/red/large" in err, (out, err))
 
 
 def test_deterministic():
