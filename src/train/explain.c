@@ -228,7 +228,7 @@ static void explain_text(sink *o, const brasa_session *s)
     }
     brasa_memory m;
     brasa_session_memory(s, &m);
-    print(o, "memory %s: weights %s, buffers %s, optimizer %s, activations and gradients %s",
+    print(o, "memory %s: weights %s, buffers %s, optimizer %s, activations, gradients %s",
           numeric_bytes((double)m.total).text, numeric_bytes((double)m.weights).text,
           numeric_bytes((double)m.buffers).text, numeric_bytes((double)m.optimizer).text,
           numeric_bytes((double)p->plan.bytes).text);
