@@ -130,7 +130,7 @@ static void softmax(const float *logits, int count, double *probability)
 {
     double most = -INFINITY, sum = 0;
     for (int i = 0; i < count; i++)
-        most = fmax(most, (double)logits[i]);
+        most = logits[i] > most ? (double)logits[i] : most; /* with fmax gcc 12 dies, when it compiles for aarch64 */
     for (int i = 0; i < count; i++)
         sum += probability[i] = exp((double)logits[i] - most);
     for (int i = 0; i < count; i++)
