@@ -31,6 +31,7 @@ typedef struct verb {
 const verb *verb_at(int index);
 
 int run_bench_ops(const options *o);
+int run_bench_peak(const options *o);
 int run_bench_sum(const options *o);
 int run_bench_step(const options *o);
 int run_data_get(const options *o);

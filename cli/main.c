@@ -144,6 +144,16 @@ static const verb verbs[] = {
                     "brasa bench ops --sum resnet50 --batch 32",
     },
     {
+        .name = "bench peak",
+        .run = run_bench_peak,
+        .summary = "the most that this machine can compute",
+        .words = "",
+        .options = "json seconds threads",
+        .details = "Multiply-adds on registers in all threads, for --seconds (0.5): what no kernel can "
+                   "exceed, and what a measurement beside it can be compared with.",
+        .examples = "brasa bench peak\nbrasa bench peak --threads 1 --json",
+    },
+    {
         .name = "data info",
         .run = run_data_info,
         .summary = "what a data set holds, and what is wrong with it",

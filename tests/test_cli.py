@@ -4,7 +4,7 @@ import json, os, pty, subprocess, sys, tempfile
 SOURCE = os.environ.get("BRASA_SOURCE", os.path.join(os.path.dirname(__file__), ".."))
 BUILD = os.environ.get("BRASA_BUILD", os.path.join(SOURCE, "build"))
 BRASA = os.path.join(BUILD, "brasa")
-VERBS = ["models", "train", "eval", "predict", "runs", "explain", "plan", "bench step", "bench ops", "data info", "data make",
+VERBS = ["models", "train", "eval", "predict", "runs", "explain", "plan", "bench step", "bench ops", "bench peak", "data info", "data make",
          "data get", "dialects", "doctor", "help"]
 NET = "input 1 8 8\nconv 4 3x3 name=c1\nrelu\nflatten\ndense 5\nrelu\nclassify 3\n"
 
@@ -168,6 +168,10 @@ def test_bench():
     check("kernels", result and any(k.startswith("dense_") for k in result["kernels"]) and len(set(result["kernels"])) == len(result["kernels"]))
     check("versions", result and {"brasa", "compiler", "openmp"} <= set(result["versions"]))
     check("at least 5 steps", gives("bench", "step", "letter_mlp", "--seconds", "0").get("steps") == 5)
+    peak = gives("bench", "peak", "--threads", "1", "--seconds", "0")
+    check("peak", peak and peak["threads"] == 1 and peak["samples"] == 5 and peak["machine"]["isa"] == peak["isa"]
+          and 0.1 < peak["worst_gflop_per_s"] <= peak["median_gflop_per_s"] <= peak["best_gflop_per_s"] < 1e5, peak)
+    check("peak as text", "GFLOP/s at best" in works("bench", "peak", "--seconds", "0"))
     check("text", "images/s" in works("bench", "step", "letter_mlp", "--seconds", "0.1"))
     rows = gives("bench", "ops", "--seconds", "0").get("rows", [])
     check("rows", rows and all({"op", "case", "kernel", "median_us", "gflop_per_s", "gb_per_s"} <= set(r) for r in rows))
