@@ -35,13 +35,6 @@ static bool is_measured(const bench *b, const step *s)
     return s->node->role != ROLE_UPDATE && strcmp(s->node->name, b->op->name) == 0;
 }
 
-static double step_flops(const graph *g, const step *s)
-{
-    if (s->node->op->cost)
-        return s->node->op->cost(g, s->node).flops;
-    return (double)shape_count(&s->out[0].shape);
-}
-
 /* What must be read and written at least once. */
 static double step_bytes(const step *s)
 {

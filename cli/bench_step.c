@@ -12,7 +12,7 @@
 #include <math.h>
 #include <stdio.h>
 
-enum { WARM_UP = 2, LEAST_STEPS = 5, MOST_STEPS = 1000000, MOST_KERNELS = 256 };
+enum { WARM_UP = 2, LEAST_STEPS = 3, MOST_STEPS = 1000000, MOST_KERNELS = 256 };
 
 static const double default_seconds = 5;
 
@@ -57,6 +57,7 @@ static int measure(network *n, const options *o, samples *times)
 typedef struct result {
     samples times;
     float loss;
+    double flops;
     brasa_memory memory;
     int kernels;
     const char *kernel[MOST_KERNELS];
@@ -77,6 +78,8 @@ static void print_json(const network *n, const options *o, const result *r)
     json_real(&j, "min_s", samples_at(t, 0));
     json_real(&j, "max_s", samples_at(t, 1));
     json_real(&j, "images_per_s", (double)o->batch / samples_at(t, 0.5));
+    json_real(&j, "gflop", r->flops * 1e-9);
+    json_real(&j, "gflop_per_s", r->flops * 1e-9 / samples_at(t, 0.5));
     json_int(&j, "peak_rss_bytes", (int64_t)peak_rss_bytes());
     json_int(&j, "plan_bytes", (int64_t)r->memory.total);
     json_real(&j, "loss", r->loss);
@@ -98,7 +101,8 @@ static void print_text(const network *n, const options *o, const result *r)
     printf("step      %s median of %d, spread %s (middle half), %s to %s\n", print_seconds(median).text, t->count,
            print_seconds(samples_at(t, 0.75) - samples_at(t, 0.25)).text, print_seconds(samples_at(t, 0)).text,
            print_seconds(samples_at(t, 1)).text);
-    printf("speed     %s images/s\n", print_number(round((double)o->batch / median * 10) / 10).text);
+    printf("speed     %s images/s, %.1f GFLOP/s\n", print_number(round((double)o->batch / median * 10) / 10).text,
+           r->flops * 1e-9 / median);
     printf("memory    %s at peak in the process, %s of it planned\n", print_bytes(peak_rss_bytes()).text,
            print_bytes((double)r->memory.total).text);
     printf("versions  brasa %s, %s, OpenMP %s\n", brasa_version(), build_compiler(), build_openmp());
@@ -114,7 +118,8 @@ static int bench(network *n, const options *o, result *r)
 {
     if (brasa_graph_param_total(n->graph) == 0)
         return complain(FAILED, "%s: nothing in it can be trained", o->word[0]);
-    brasa_session_options s = {.batch = o->batch, .optimizer = BENCH_OPTIMIZER, .seed = (uint64_t)o->seed};
+    brasa_session_options s = {
+        .batch = o->batch, .optimizer = BENCH_OPTIMIZER, .seed = (uint64_t)o->seed, .kernels = o->kernels};
     int code = network_compile(n, &s);
     if (code == DONE)
         code = network_make_data(n, o->batch, (uint64_t)o->seed);
@@ -127,6 +132,7 @@ static int bench(network *n, const options *o, result *r)
         return fail_step(n);
     if (!isfinite(r->loss))
         return complain(FAILED, "%s: the loss is %g after %d steps", o->word[0], (double)r->loss, r->times.count);
+    r->flops = network_flops(n);
     r->kernels = session_kernels(n->session, r->kernel, MOST_KERNELS);
     return brasa_session_memory(n->session, &r->memory) == BRASA_OK ? DONE : fail_step(n);
 }

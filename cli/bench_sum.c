@@ -3,6 +3,9 @@
  * A node runs several times in a row, on the data that the nodes before it left, so that what it reads is in the
  * cache as far as it fits. The sum over all nodes is a floor for the step: what the step takes beyond it is lost
  * between the kernels. Steps are timed before and after, in the same process, because machines change their speed.
+ *
+ * With --kernels TEXT the first session takes the first kernel of each list whose name holds TEXT. Every further one
+ * that it passed over has a session of its own, in which the nodes that it takes are timed again: the fastest counts.
  */
 #include "build_info.h"
 #include "network.h"
@@ -13,7 +16,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { REPEATS = 5, STEPS = 3, MOST_KERNELS = 256 };
+enum { REPEATS = 5, MOST_REPEATS = 1000, STEPS = 3, MOST_KERNELS = 256 };
+
+/* A node, and the fastest of its kernels. Its name dies with its session, but in every session it is the same one of
+ * its op: only reorders come and go. */
+typedef struct timed {
+    const op_def *op;
+    int index; /* among the nodes of its op */
+    const kernel *kernel;
+    double seconds;
+} timed;
 
 /* All nodes that run on one kernel. */
 typedef struct row {
@@ -23,10 +35,15 @@ typedef struct row {
 } row;
 
 typedef struct sum {
+    const options *options;
+    int threads, repeats;
+    timed *node; /* of the first session */
+    int nodes;
     row row[MOST_KERNELS]; /* the slowest first */
     int rows;
     double seconds;
     samples steps;
+    progress progress;
 } sum;
 
 static int fail_session(const network *n)
@@ -34,9 +51,10 @@ static int fail_session(const network *n)
     return complain(FAILED, "%s", brasa_session_error(n->session));
 }
 
-static int time_steps(network *n, sum *s, progress *p)
+static int time_steps(network *n, sum *s)
 {
-    for (int i = 0; i < STEPS; i++) {
+    const int steps = s->repeats < STEPS ? s->repeats : STEPS;
+    for (int i = 0; i < steps; i++) {
         brasa_status status = network_feed(n);
         double start = clock_seconds();
         if (status == BRASA_OK)
@@ -45,9 +63,90 @@ static int time_steps(network *n, sum *s, progress *p)
             return fail_session(n);
         if (!samples_add(&s->steps, clock_seconds() - start))
             return complain(FAILED, "%s", brasa_status_text(BRASA_OUT_OF_MEMORY));
-        progress_show(p, "step %d of %d", s->steps.count, 2 * STEPS);
+        progress_show(&s->progress, "step %d of %d", s->steps.count, 2 * steps);
     }
     return DONE;
+}
+
+/* Runs a node once to warm up, and `times` times more; *seconds gets their median. */
+static int time_node(program *p, int i, int times, double *seconds)
+{
+    int64_t took[MOST_REPEATS + 1];
+    samples t = {0};
+    brasa_status status = program_repeat(p, i, times + 1, took);
+    for (int k = 1; k <= times && status == BRASA_OK; k++)
+        if (!samples_add(&t, (double)took[k] * 1e-9))
+            status = BRASA_OUT_OF_MEMORY;
+    if (t.count) {
+        samples_sort(&t);
+        *seconds = samples_at(&t, 0.5);
+    }
+    samples_free(&t);
+    return status == BRASA_OK ? DONE
+                              : complain(FAILED, "%s '%s': %s", p->steps[i].kernel->name, p->steps[i].node->name,
+                                         brasa_status_text(status));
+}
+
+/* Which one of its op's nodes the i-th is. */
+static int index_in_op(const program *p, int i)
+{
+    int index = 0;
+    for (int k = 0; k < i; k++)
+        index += p->steps[k].node->op == p->steps[i].node->op;
+    return index;
+}
+
+static int time_all(network *n, sum *s)
+{
+    program *p = n->session->current;
+    s->node = calloc((size_t)p->nsteps, sizeof *s->node);
+    if (!s->node)
+        return complain(FAILED, "%s", brasa_status_text(BRASA_OUT_OF_MEMORY));
+    if (network_feed(n) != BRASA_OK)
+        return fail_session(n);
+    int code = DONE;
+    for (; s->nodes < p->nsteps && code == DONE; s->nodes++) {
+        timed *t = &s->node[s->nodes];
+        const step *at = &p->steps[s->nodes];
+        *t = (timed){.op = at->node->op, .index = index_in_op(p, s->nodes), .kernel = at->kernel};
+        code = time_node(p, s->nodes, s->repeats, &t->seconds);
+        progress_show(&s->progress, "node %d of %d", s->nodes + 1, p->nsteps);
+    }
+    return code;
+}
+
+/* The same node timed on another kernel. */
+static void offer(sum *s, const program *p, int i, double seconds)
+{
+    const int index = index_in_op(p, i);
+    for (int k = 0; k < s->nodes; k++) {
+        timed *t = &s->node[k];
+        if (t->op == p->steps[i].node->op && t->index == index && seconds < t->seconds) {
+            t->seconds = seconds;
+            t->kernel = p->steps[i].kernel;
+        }
+    }
+}
+
+/* The nodes that this kernel takes, in a session where it is the first choice; others run once, for their results. */
+static int time_again(network *n, sum *s, const kernel *only)
+{
+    program *p = n->session->current;
+    int code = network_feed(n) == BRASA_OK ? DONE : fail_session(n);
+    for (int i = 0; i < p->nsteps && code == DONE; i++) {
+        double seconds = 0;
+        code = time_node(p, i, p->steps[i].kernel == only ? s->repeats : 0, &seconds);
+        if (code == DONE && p->steps[i].kernel == only)
+            offer(s, p, i, seconds);
+        progress_show(&s->progress, "%s, node %d of %d", only->name, i + 1, p->nsteps);
+    }
+    return code;
+}
+
+static int by_seconds(const void *a, const void *b)
+{
+    double x = ((const row *)a)->seconds, y = ((const row *)b)->seconds;
+    return (x < y) - (x > y);
 }
 
 static void add(sum *s, const char *name, double seconds)
@@ -64,58 +163,40 @@ static void add(sum *s, const char *name, double seconds)
     s->seconds += seconds;
 }
 
-static int time_kernels(network *n, sum *s, progress *p)
+static void add_up(sum *s)
 {
-    program *all = n->session->current;
-    if (network_feed(n) != BRASA_OK)
-        return fail_session(n);
-    for (int i = 0; i < all->nsteps; i++) {
-        int64_t took[REPEATS + 1]; /* the first run warms up */
-        samples t = {0};
-        brasa_status status = program_repeat(all, i, REPEATS + 1, took);
-        if (status != BRASA_OK)
-            return complain(FAILED, "%s '%s': %s", all->steps[i].kernel->name, all->steps[i].node->name,
-                            brasa_status_text(status));
-        for (int k = 1; k <= REPEATS; k++)
-            if (!samples_add(&t, (double)took[k] * 1e-9))
-                return complain(FAILED, "%s", brasa_status_text(BRASA_OUT_OF_MEMORY));
-        samples_sort(&t);
-        add(s, all->steps[i].kernel->name, samples_at(&t, 0.5));
-        samples_free(&t);
-        progress_show(p, "node %d of %d", i + 1, all->nsteps);
-    }
-    return DONE;
+    for (int i = 0; i < s->nodes; i++)
+        add(s, s->node[i].kernel->name, s->node[i].seconds);
+    samples_sort(&s->steps);
+    qsort(s->row, (size_t)s->rows, sizeof s->row[0], by_seconds);
 }
 
-static int by_seconds(const void *a, const void *b)
+static void print_text(const sum *s)
 {
-    double x = ((const row *)a)->seconds, y = ((const row *)b)->seconds;
-    return (x < y) - (x > y);
-}
-
-static void print_text(const network *n, const options *o, const sum *s)
-{
-    const int threads = brasa_context_threads(n->context);
+    const options *o = s->options;
     const double median = samples_at(&s->steps, 0.5);
-    heading("%s, batch %lld, %d thread%s, %s", o->sum, (long long)o->batch, threads, threads == 1 ? "" : "s",
+    heading("%s, batch %lld, %d thread%s, %s", o->sum, (long long)o->batch, s->threads, s->threads == 1 ? "" : "s",
             BENCH_OPTIMIZER);
     printf("%-34s %5s %9s %7s\n", "kernel", "nodes", "alone", "share");
     for (int i = 0; i < s->rows; i++)
         printf("%-34s %5d %9s %5.1f %%\n", s->row[i].kernel, s->row[i].nodes, print_seconds(s->row[i].seconds).text,
                100 * s->row[i].seconds / s->seconds);
-    printf("sum of the kernels alone %s, median of %d each\n", print_seconds(s->seconds).text, REPEATS);
+    printf("sum of the kernels alone %s, median of %d each\n", print_seconds(s->seconds).text, s->repeats);
     printf("a step of the network    %s, median of %d: %.2f times the sum\n", print_seconds(median).text,
            s->steps.count, median / s->seconds);
 }
 
-static void print_json(const network *n, const options *o, const sum *s)
+static void print_json(const sum *s)
 {
+    const options *o = s->options;
     json j = json_stdout();
     json_open(&j, NULL, '{');
     json_text(&j, "model", o->sum);
     json_int(&j, "batch", o->batch);
-    json_int(&j, "threads", brasa_context_threads(n->context));
+    json_int(&j, "threads", s->threads);
     json_text(&j, "optimizer", BENCH_OPTIMIZER);
+    json_text(&j, "only", o->kernels);
+    json_int(&j, "repeats", s->repeats);
     json_real(&j, "sum_s", s->seconds);
     json_real(&j, "step_s", samples_at(&s->steps, 0.5));
     json_open(&j, "kernels", '[');
@@ -131,48 +212,86 @@ static void print_json(const network *n, const options *o, const sum *s)
     json_close(&j, '}');
 }
 
-static int measure(network *n, const options *o, sum *s)
+static int measure(network *n, sum *s)
 {
-    progress p = progress_start(o->quiet);
     brasa_status status = network_step(n, true); /* touches all memory once */
-    int code = status == BRASA_OK ? time_steps(n, s, &p) : fail_session(n);
+    int code = status == BRASA_OK ? time_steps(n, s) : fail_session(n);
     if (code == DONE)
-        code = time_kernels(n, s, &p);
+        code = time_all(n, s);
+    return code == DONE ? time_steps(n, s) : code;
+}
+
+/* A session with the kernels named so; `only`: to time the nodes of this one again, NULL: the first session. */
+static int bench_session(sum *s, network *n, const char *kernels, const kernel *only)
+{
+    options of_model = *s->options;
+    of_model.word[0] = s->options->sum;
+    of_model.words = 1;
+    brasa_session_options session = {
+        .batch = of_model.batch, .optimizer = BENCH_OPTIMIZER, .seed = (uint64_t)of_model.seed, .kernels = kernels};
+    int code = network_start(n, of_model.threads);
     if (code == DONE)
-        code = time_steps(n, s, &p);
-    progress_end(&p);
+        code = network_build(n, &of_model);
+    if (code == DONE && brasa_graph_param_total(n->graph) == 0)
+        code = complain(FAILED, "%s: nothing in it can be trained", s->options->sum);
+    if (code == DONE)
+        code = network_compile(n, &session);
+    if (code == DONE)
+        code = network_make_data(n, of_model.batch, (uint64_t)of_model.seed);
+    if (code == DONE)
+        code = only ? time_again(n, s, only) : measure(n, s);
+    return code;
+}
+
+/* Whether some node of the op has a kernel that comes before this one. */
+static bool passed_over(const sum *s, const op_def *op, const kernel *k)
+{
+    for (int i = 0; i < s->nodes; i++)
+        for (const kernel *after = s->node[i].kernel; s->node[i].op == op && after;
+             after = kernel_next(op, F32, after))
+            if (after == k && k != s->node[i].kernel)
+                return true;
+    return false;
+}
+
+static int bench_others(sum *s)
+{
+    int code = DONE;
+    for (int i = 0; op_at(i); i++) {
+        for (const kernel *k = NULL; code == DONE && (k = kernel_next(op_at(i), F32, k)) != NULL;) {
+            if (!strstr(k->name, s->options->kernels) || !passed_over(s, op_at(i), k))
+                continue;
+            network n;
+            code = bench_session(s, &n, k->name, k);
+            network_close(&n);
+        }
+    }
     return code;
 }
 
 int run_bench_sum(const options *o)
 {
     network n;
-    sum s = {0};
-    options of_model = *o;
+    sum s = {.options = o, .repeats = o->steps ? (int)o->steps : REPEATS};
     if (o->seconds >= 0)
-        return complain(MISUSED, "bench ops: --sum takes no --seconds: each kernel runs %d times", REPEATS);
+        return complain(MISUSED, "bench ops: --sum takes no --seconds, but --steps: how often each kernel runs");
+    if (s.repeats > MOST_REPEATS)
+        return complain(MISUSED, "bench ops: --sum takes at most %d --steps", MOST_REPEATS);
     if (o->words)
         return complain(MISUSED, "bench ops: --sum takes no op, unexpected '%s'", o->word[0]);
-    of_model.word[0] = o->sum;
-    of_model.words = 1;
-    brasa_session_options session = {.batch = o->batch, .optimizer = BENCH_OPTIMIZER, .seed = (uint64_t)o->seed};
-    int code = network_start(&n, o->threads);
+    s.progress = progress_start(o->quiet);
+    int code = bench_session(&s, &n, o->kernels, NULL);
     if (code == DONE)
-        code = network_build(&n, &of_model);
-    if (code == DONE && brasa_graph_param_total(n.graph) == 0)
-        code = complain(FAILED, "%s: nothing in it can be trained", o->sum);
-    if (code == DONE)
-        code = network_compile(&n, &session);
-    if (code == DONE)
-        code = network_make_data(&n, o->batch, (uint64_t)o->seed);
-    if (code == DONE)
-        code = measure(&n, o, &s);
+        s.threads = brasa_context_threads(n.context);
+    network_close(&n);
+    if (code == DONE && o->kernels)
+        code = bench_others(&s);
+    progress_end(&s.progress);
     if (code == DONE) {
-        samples_sort(&s.steps);
-        qsort(s.row, (size_t)s.rows, sizeof s.row[0], by_seconds);
-        (o->json ? print_json : print_text)(&n, o, &s);
+        add_up(&s);
+        (o->json ? print_json : print_text)(&s);
     }
     samples_free(&s.steps);
-    network_close(&n);
+    free(s.node);
     return code;
 }

@@ -120,11 +120,12 @@ static const verb verbs[] = {
         .words = "MODEL|FILE.net",
         .min_words = 1,
         .max_words = 1,
-        .options = "batch classes dialect json quiet seconds seed steps threads",
+        .options = "batch classes dialect json kernels quiet seconds seed steps threads",
         .details = "One step copies a batch of made-up data in, computes loss and gradients, and "
                    "updates the weights with SGD, rate 0.001, momentum 0.9; all of it is timed. The "
-                   "first two steps are not counted; then at least 5 are, and as many as fit --seconds "
-                   "(5). The spread is that of the middle half: third quartile minus first.",
+                   "first two steps are not counted; then at least 3 are, and as many as fit --seconds "
+                   "(5). The spread is that of the middle half: third quartile minus first. GFLOP/s counts the "
+                   "operations of the layers' formulas, whatever the kernels do to save some.",
         .examples = "brasa bench step mnist_cnn --batch 64\n"
                     "brasa bench step my.net --batch 8 --threads 1 --steps 50 --json",
     },
@@ -134,14 +135,16 @@ static const verb verbs[] = {
         .summary = "time of every kernel over the cases of its op",
         .words = "[OP]",
         .max_words = 1,
-        .options = "batch classes dialect json quiet seconds seed sum threads",
+        .options = "batch classes dialect json kernels quiet seconds seed steps sum threads",
         .details = "Median of at least 5 runs, and as many as fit --seconds a case (0.03). GB/s counts "
                    "what must be read and written once. The cases are those that the tests prove. "
                    "With --sum each node of that network's training step is run several times in a row "
-                   "on the step's own data; the sum of the medians is what the step would take if the "
-                   "kernels did not get in each other's way, and the step itself stands beside it.",
+                   "(--steps, 5) on the step's own data; the sum of the medians is what the step would take if "
+                   "the kernels did not get in each other's way, and the step itself stands beside it. With "
+                   "--kernels a node that has several of that name counts with the fastest of them.",
         .examples = "brasa bench ops\nbrasa bench ops dense --threads 1\n"
-                    "brasa bench ops --sum resnet50 --batch 32",
+                    "brasa bench ops --sum resnet50 --batch 32\n"
+                    "brasa bench ops --sum resnet50 --batch 32 --kernels onednn",
     },
     {
         .name = "bench peak",

@@ -3,6 +3,7 @@
 
 #include "core/random.h"
 #include "graph/graph.h"
+#include "train/session.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -73,6 +74,22 @@ int network_make_data(network *n, int64_t batch, uint64_t seed)
         n->input[n->inputs++].bytes = bytes;
     }
     return DONE;
+}
+
+double step_flops(const graph *g, const step *s)
+{
+    if (s->node->op->cost)
+        return s->node->op->cost(g, s->node).flops;
+    return (double)shape_count(&s->out[0].shape);
+}
+
+double network_flops(const network *n)
+{
+    const program *p = n->session->current;
+    double flops = 0;
+    for (int i = 0; i < p->nsteps; i++)
+        flops += step_flops(&p->graph, &p->steps[i]);
+    return flops;
 }
 
 brasa_status network_feed(network *n)

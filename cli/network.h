@@ -4,6 +4,8 @@
 
 #include "cli.h"
 
+#include "ops/op.h"
+
 enum { MAX_INPUTS = 8 };
 
 /* What the benchmarks train with. */
@@ -31,6 +33,11 @@ int network_build(network *n, const options *o);
 int network_compile(network *n, const brasa_session_options *s);
 /* Uniform numbers in [0, 1) and uniform labels for every input. */
 int network_make_data(network *n, int64_t batch, uint64_t seed);
+
+/* Floating-point operations of a node by its op's formula; one for each element where the op has none. */
+double step_flops(const graph *g, const step *s);
+/* Of a training step. */
+double network_flops(const network *n);
 
 /* Copies them in. */
 brasa_status network_feed(network *n);

@@ -20,7 +20,7 @@ typedef struct options {
     int64_t epochs, folds, fold, patience, top;
     double seconds; /* -1: not given */
     double clip_norm, save_every;
-    const char *optimizer, *dialect, *sum, *from;
+    const char *optimizer, *dialect, *sum, *kernels, *from;
     const char *data, *split, *transform, *schedule, *weights, *keep, *preset, *out, *resume;
     const char *freeze, *class_weights;
     bool eval, help, json, markdown, no_fusion, quiet;
