@@ -1,0 +1,122 @@
+"""`./run bench` without PyTorch, beside a made-up one, and killed in a full run."""
+import json, os, stat, subprocess, sys, tempfile, time
+
+SOURCE = os.environ.get("BRASA_SOURCE", os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+BRASA = os.path.join(os.environ.get("BRASA_BUILD", os.path.join(SOURCE, "build")), "brasa")
+BENCH = [sys.executable, os.path.join(SOURCE, "tools", "bench.py"), "--brasa", BRASA, "--turn", "0.02"]
+
+# In the place of a Python that has torch: a second a step, but for one form that is quicker, and one that fails.
+FAKE = """#!%s
+import json, sys
+if sys.argv[1] == "-c":
+    print("9.9.9")
+    sys.exit()
+network, batch, threads, form, mode = sys.argv[2:]
+if (form, mode) == ("contiguous", "compiled"):
+    sys.exit("no compiler")
+took = 0.5 if (form, mode) == ("channels_last", "compiled") else 1.0
+print(json.dumps({"version": "9.9.9", "step_s": took}), flush=True)
+for line in sys.stdin:
+    print(json.dumps({"median_s": took, "spread_s": 0.1, "min_s": took, "max_s": took, "steps": 3, "peak_rss_bytes": 10**9}),
+          flush=True)
+""" % sys.executable
+
+passed = failed = 0
+
+
+def check(name, ok, said=""):
+    global passed, failed
+    passed, failed = passed + bool(ok), failed + (not ok)
+    if not ok:
+        print("FAILED: %s\n%s" % (name, str(said)[:2000]))
+
+
+def bench(*words, **environment):
+    clean = {k: v for k, v in os.environ.items() if k != "BRASA_TORCH_PYTHON"}
+    return subprocess.run([*BENCH, *words], capture_output=True, text=True, timeout=500, env={**clean, **environment})
+
+
+def rows(path):
+    with open(path) as file:
+        return [json.loads(line) for line in file]
+
+
+def script(folder, name, text):
+    path = os.path.join(folder, name)
+    with open(path, "w") as file:
+        file.write(text)
+    os.chmod(path, stat.S_IRWXU)
+    return path
+
+
+def test_alone(folder):
+    out, bare = os.path.join(folder, "alone.jsonl"), script(folder, "bare", "#!/bin/sh\nexit 1\n")
+    r = bench("--networks", "letter_mlp", "--out", out, BRASA_TORCH_PYTHON=bare)
+    check("without torch", r.returncode == 0 and "note: Brasa alone: " + bare in r.stderr, (r.returncode, r.stderr))
+    check("a table", "images/s" in r.stdout and "letter_mlp" in r.stdout, r.stdout)
+    row = rows(out)[0]
+    check("the row", row["network"] == "letter_mlp" and row["batch"] == 128 and row["pytorch"] is None and row["gflop"] > 0
+          and 0 < row["brasa"]["low_s"] <= row["brasa"]["median_s"] <= row["brasa"]["high_s"]
+          and row["brasa"]["kernels"] and row["brasa"]["peak_rss_bytes"] > 1e6 and row["peak"]["best_gflop_per_s"] > 0
+          and row["machine"]["versions"]["brasa"], row)
+    check("oneDNN's sum, where there is oneDNN", bool(row["onednn"]) == bool(row["machine"]["onednn"]), row["onednn"])
+    r = bench("--networks", "letter_mlp", "--out", out, "--torch-python", os.path.join(folder, "nothing"))
+    check("a Python that is not there", r.returncode == 0 and "Brasa alone" in r.stderr, r.stderr)
+    r = bench("--networks", "letter_mlp", "--out", out, "--no-torch", "--minutes", "0")
+    check("no time", r.returncode == 1 and "no time was left" in r.stderr and not os.path.exists(out), r.stderr)
+    r = bench("--brasa", os.path.join(folder, "nothing"))
+    check("no program", r.returncode == 1 and "nothing" in r.stderr and "Traceback" not in r.stderr, r.stderr)
+
+
+def test_beside_torch(folder):
+    out, fake = os.path.join(folder, "beside.jsonl"), script(folder, "fake", FAKE)
+    r = bench("--networks", "mnist_cnn", "--threads", "1", "--full", "--out", out, "--torch-python", fake)
+    check("beside torch", r.returncode == 0 and not r.stderr, (r.returncode, r.stderr))
+    row = rows(out)[0]
+    theirs = row["pytorch"]
+    check("the fastest form", theirs["form"] == "channels_last compiled" and theirs["median_s"] == 0.5, theirs)
+    check("all forms", set(theirs["forms"]) == {"channels_last eager", "channels_last compiled", "contiguous eager"}, theirs)
+    check("and why one is missing", theirs["not_tried"] == {"contiguous compiled": "no compiler"}, theirs)
+    check("in turn", len(theirs["rounds"]) == 3 and len(row["brasa"]["rounds"]) == 3, row)
+    ratio = "%.2f" % (0.5 / row["brasa"]["median_s"])
+    check("ratio", ratio in r.stdout and row["torch"] == "9.9.9", (ratio, r.stdout))
+    r = bench("--markdown", "--out", out)
+    check("as Markdown", r.returncode == 0 and "| mnist_cnn | 128 | 1 |" in r.stdout and f"| {ratio} |" in r.stdout
+          and "PyTorch 9.9.9" in r.stdout, r.stdout)
+    broken = script(folder, "broken", FAKE.replace('("contiguous", "compiled")', "(form, mode)"))
+    r = bench("--networks", "letter_mlp", "--out", out, "--torch-python", broken)
+    check("a torch that fails is told", r.returncode == 1 and "contiguous eager: no compiler" in r.stderr, (r.returncode, r.stderr))
+
+
+def test_goes_on(folder):
+    out = os.path.join(folder, "full.jsonl")
+    words = ["--full", "--no-torch", "--networks", "letter_mlp", "mnist_cnn", "--threads", "1", "2", "--out", out]
+    p = subprocess.Popen([*BENCH, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    while p.poll() is None and not (os.path.exists(out) and os.path.getsize(out)):
+        time.sleep(0.01)
+    p.kill()
+    p.communicate()
+    before = rows(out)
+    check("killed in time", 0 < len(before) < 4, len(before))
+    with open(out, "a") as file:
+        file.write('{"network": "mnist_cnn", "batch"')  # as if in the middle of a row
+    r = bench(*words)
+    check("it goes on", r.returncode == 0 and "%d of 4 cells are in" % len(before) in r.stderr, r.stderr)
+    with open(out) as file:
+        lines = file.read().splitlines()
+    check("the rows before are kept", [json.loads(line) for line in lines[:len(before)]] == before, lines)
+    cells = [(row["network"], row["threads"]) for row in map(json.loads, lines[:len(before)] + lines[len(before) + 1:])]
+    check("each cell once", sorted(cells) == [("letter_mlp", 1), ("letter_mlp", 2), ("mnist_cnn", 1), ("mnist_cnn", 2)], cells)
+    size = os.path.getsize(out)
+    r = bench(*words)
+    check("and there is nothing left", r.returncode == 0 and "4 of 4 cells" in r.stderr and os.path.getsize(out) == size, r.stderr)
+    r = bench("--markdown", "--out", out)
+    check("a table of them", r.stdout.count("| letter_mlp |") == 2 and r.stdout.count("| mnist_cnn |") == 2, r.stdout)
+
+
+with tempfile.TemporaryDirectory() as folder:
+    test_alone(folder)
+    test_beside_torch(folder)
+    test_goes_on(folder)
+print("%d passed, %d failed" % (passed, failed))
+sys.exit(failed > 0)

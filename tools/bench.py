@@ -1,0 +1,491 @@
+#!/usr/bin/env python3
+"""`./run bench`: training steps of Brasa and, where it is installed, of PyTorch, in turn and in one run.
+
+    ./run bench                    in ten minutes: batch 1 and 32, all threads
+    ./run bench --full             batch 1, 8, 32, 100, one and all threads; takes hours, goes on where it was stopped
+    ./run bench --full --markdown  the table of what was measured so far
+
+A cell is a network, a batch size and a number of threads. In its rounds Brasa and PyTorch take turns, each in a process
+of its own, and the machine's peak (`brasa bench peak`) is taken in every round, because machines change their speed.
+The figure is the median of the rounds' medians. PyTorch counts with the fastest of its forms: eager or compiled,
+contiguous or channels_last. With --full all four are tried; else those that there is time for, or the one that a full
+run found the fastest. Each cell is a line of JSON in --out, with all that was measured, versions and kernels.
+"""
+import argparse, hashlib, json, os, select, shutil, signal, statistics, subprocess, sys, tempfile, time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+# Billions of operations of a training step of one sample, as `brasa bench step` counts them: to share out the time.
+LARGE = {"alexnet": 4.1, "mobilenet_v2": 1.9, "googlenet": 9.0, "resnet50": 24.5, "vgg16": 92.7}
+SMALL = {"letter_mlp": 0.00001, "mnist_cnn": 0.07, "cifar10_cnn": 0.07}
+SMALL_BATCH = 128
+FORMS = ("channels_last eager", "channels_last compiled", "contiguous eager", "contiguous compiled")
+LONG_STEP = 5  # seconds; two such steps are enough
+START = 60  # seconds that a worker of PyTorch may take to be ready, before it is compiled and but for its steps
+GRACE = 40  # seconds that a quick run may take beyond its time to end what it is at
+CLOSE = 1.1  # forms that were at most so much slower than the fastest at first take part in all rounds
+
+
+class Failed(Exception):
+    """A measurement that did not come about; the text says why."""
+
+
+# --- the two sides ---------------------------------------------------------------------------------------------------
+
+
+class Brasa:
+    def __init__(self, program):
+        self.program, self.end = program, None  # end: when it must have answered, on the clock
+        with open(program, "rb") as file:
+            self.hash = hashlib.sha256(file.read()).hexdigest()[:16]
+        self.machine = self.peak(0, 0)["machine"]
+
+    def ask(self, *words, threads=0):
+        """What `brasa bench ...` says; threads 0: all that may be used."""
+        command = [self.program, "bench", *map(str, words), "--json"] + (["--threads", str(threads)] if threads else [])
+        limit = max(1, self.end - time.monotonic()) if self.end else None
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=limit)
+        except subprocess.TimeoutExpired:
+            raise Failed("there was not enough time; --minutes or --full gives more")
+        if done.returncode:
+            raise Failed(done.stderr.strip() or f"{' '.join(command)} ended with {done.returncode}")
+        return json.loads(done.stdout)
+
+    def peak(self, threads, seconds=0.2):
+        return self.ask("peak", "--seconds", seconds, threads=threads)
+
+    def step(self, network, batch, threads, seconds):
+        return self.ask("step", network, "--batch", batch, "--seconds", seconds, "--quiet", threads=threads)
+
+    def sum_of_onednn(self, network, batch, threads, repeats):
+        return self.ask("ops", "--sum", network, "--batch", batch, "--kernels", "onednn", "--steps", repeats, "--quiet",
+                        threads=threads)
+
+
+class Worker:
+    """A process of bench_torch.py, waiting for its next turn. Started again after close()."""
+
+    def __init__(self, python, network, batch, threads, form):
+        self.command = [python, os.path.join(HERE, "bench_torch.py"), network, str(batch), str(threads), *form.split()]
+        self.threads, self.process, self.said = threads, None, None
+
+    def start(self, seconds):
+        """Gives what the worker says of itself once it is warm."""
+        self.said = tempfile.TemporaryFile("w+")
+        self.process = subprocess.Popen(self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.said, text=True,
+                                        start_new_session=True, env=dict(os.environ, OMP_NUM_THREADS=str(self.threads)))
+        return self.answer(seconds)
+
+    def answer(self, seconds):
+        ready = select.select([self.process.stdout], [], [], seconds)[0]
+        line = self.process.stdout.readline() if ready else ""
+        if line:
+            return json.loads(line)
+        reason = f"not ready after {seconds:.0f} s" if not ready else self.last_words()
+        self.close()
+        raise Failed(reason)
+
+    def last_words(self):
+        code = self.process.wait()
+        self.said.seek(0)
+        lines = self.said.read().strip().splitlines()
+        return lines[-1] if lines else f"ended with {code}"
+
+    def turn(self, seconds, steps, limit):
+        if not self.process:
+            self.start(limit)
+        self.process.stdin.write(f"{seconds} {steps}\n")
+        self.process.stdin.flush()
+        return self.answer(limit)
+
+    def close(self):
+        if self.process:
+            try:
+                os.killpg(self.process.pid, signal.SIGKILL)  # with the compilers that it may have started
+            except ProcessLookupError:
+                pass
+            self.process.wait()
+            self.process.stdin.close()
+            self.process.stdout.close()
+            self.said.close()
+        self.process = None
+
+
+def find_torch(wanted):
+    """A Python that has torch and torchvision, and the version of torch; (None, why not)."""
+    asks = ("import importlib.util as u, importlib.metadata as m, sys\n"
+            "sys.exit(1) if not all(map(u.find_spec, ('torch', 'torchvision'))) else print(m.version('torch'))")
+    for python in [wanted] if wanted else ["python3", "python"]:
+        path = shutil.which(python)
+        if not path:
+            continue
+        done = subprocess.run([path, "-c", asks], capture_output=True, text=True)
+        if done.returncode == 0 and done.stdout.strip():
+            return path, done.stdout.strip()
+    return None, (f"{wanted} has no torch and torchvision" if wanted else
+                  "no Python with torch and torchvision on the PATH; --torch-python or BRASA_TORCH_PYTHON names one")
+
+
+def available_bytes():
+    with open("/proc/meminfo") as file:
+        for line in file:
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    return 0
+
+
+# --- a cell ----------------------------------------------------------------------------------------------------------
+
+
+class Cell:
+    def __init__(self, network, batch, threads):
+        self.network, self.batch, self.threads = network, batch, threads
+        self.gflop = {**LARGE, **SMALL}[network] * batch
+
+    def key(self):
+        return {"network": self.network, "batch": self.batch, "threads": self.threads}
+
+    def weight(self):
+        """Its share of the time: starting everything costs about as much as 900 GFLOP."""
+        return 3 + self.gflop / 300 / self.threads * 2
+
+    def __str__(self):
+        return f"{self.network}, batch {self.batch}, {self.threads} thread{'s' * (self.threads > 1)}"
+
+
+class Measurement:
+    """One cell on its way to a row. In a quick run it keeps to `seconds` as well as it can."""
+
+    def __init__(self, bench, cell, seconds):
+        self.bench, self.cell, self.full = bench, cell, bench.full
+        self.deadline = time.monotonic() + seconds
+        self.turn = bench.turn or (5 if self.full else min(2, seconds / 12))
+        self.peaks, self.ours, self.onednn, self.theirs, self.refused, self.workers = [], [], None, {}, {}, {}
+
+    def left(self):
+        return self.deadline - time.monotonic()
+
+    def limit(self, seconds):
+        """How long to wait for an answer: it may take so many seconds, but not longer than the run."""
+        return 7200 if self.full else max(1, min(seconds, self.bench.end - time.monotonic()))
+
+    def brasa_turn(self):
+        c = self.cell
+        self.bench.show(f"{c}: Brasa")
+        self.peaks.append(self.bench.brasa.peak(c.threads))
+        self.ours.append(self.bench.brasa.step(c.network, c.batch, c.threads, self.turn))
+
+    def torch_turn(self, form, seconds):
+        """A round of one form; closes the worker where it would take the memory that Brasa needs."""
+        worker = self.workers[form]
+        self.bench.show(f"{self.cell}: PyTorch, {form}")
+        step = self.theirs[form][-1]["median_s"] if self.theirs[form] else 0
+        least = 2 if step > LONG_STEP else 3
+        limit = START + seconds + 4 * least * max(step, self.ours[0]["median_s"])
+        self.theirs[form].append(worker.turn(seconds, least, self.limit(limit)))
+        if available_bytes() < 1.2 * self.ours[0]["peak_rss_bytes"]:
+            worker.close()
+
+    def try_form(self, form):
+        c, step = self.cell, self.ours[0]["median_s"]
+        self.bench.show(f"{c}: PyTorch, {form}, from its start")
+        limit = START * (2 if "compiled" in form else 1) + 20 * step
+        worker = Worker(self.bench.python, c.network, c.batch, c.threads, form)
+        try:
+            worker.start(self.limit(limit))
+            self.workers[form], self.theirs[form] = worker, []
+            self.torch_turn(form, self.turn / 2)
+        except Failed as reason:
+            self.refused[form] = str(reason)
+            self.theirs.pop(form, None)
+            self.workers.pop(form, None)
+
+    def try_forms(self):
+        """All of them, or those that there is time for; keeps the workers of the fastest."""
+        known = None if self.full else self.bench.known_form(self.cell)
+        forms = [known] if known else list(FORMS)
+        if self.cell.network == "letter_mlp":  # has no pictures: one format
+            forms = [f for f in forms if "contiguous" in f]
+        longest = 0
+        for form in forms:
+            if not self.full and self.left() < 2.5 * longest:
+                self.refused[form] = "no time"
+                continue
+            started = time.monotonic()
+            self.try_form(form)
+            longest = max(longest, time.monotonic() - started)
+            self.keep_fast()
+
+    def keep_fast(self):
+        best = min((t[0]["median_s"] for t in self.theirs.values()), default=0)
+        for form in list(self.workers):
+            if self.theirs[form][0]["median_s"] > best * (CLOSE if self.full else 1):
+                self.workers.pop(form).close()
+
+    def sum_of_onednn(self):
+        c, step = self.cell, self.ours[0]["median_s"]
+        repeats = 3 if step < LONG_STEP else 1
+        if not self.bench.brasa.machine["onednn"] or (not self.full and self.left() < (8 * repeats + 12) * step):
+            return
+        self.bench.show(f"{c}: oneDNN's primitives, one by one")
+        total = self.bench.brasa.sum_of_onednn(c.network, c.batch, c.threads, repeats)
+        self.onednn = {key: total[key] for key in ("sum_s", "repeats", "kernels")}
+
+    def rounds(self):
+        """Further turns, while there is time."""
+        most = 3 if self.full or self.ours[0]["median_s"] < LONG_STEP else 1
+        while len(self.ours) < most:
+            started = time.monotonic()
+            self.brasa_turn()
+            for form in self.workers:
+                self.torch_turn(form, self.turn)
+            if not self.full and self.left() < 1.2 * (time.monotonic() - started):
+                break
+
+    def run(self):
+        """The row."""
+        cut = None
+        try:
+            self.brasa_turn()
+            if self.bench.python:
+                self.try_forms()
+            try:
+                self.sum_of_onednn()
+                self.rounds()
+            except Failed as reason:  # what was measured before counts
+                cut = str(reason)
+            return {**self.row(), **({"cut_short": cut} if cut else {})}
+        finally:
+            for worker in self.workers.values():
+                worker.close()
+
+    def row(self):
+        brasa, first = self.bench.brasa, self.ours[0]
+        ours = summary(self.ours)
+        row = {**self.cell.key(), "time": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "program": brasa.hash,
+               "torch": self.bench.torch, "machine": brasa.machine, "full": self.full, "gflop": first["gflop"],
+               "peak": {"isa": self.peaks[0]["isa"], "best_gflop_per_s": max(p["best_gflop_per_s"] for p in self.peaks),
+                        "median_gflop_per_s": [p["median_gflop_per_s"] for p in self.peaks]},
+               "brasa": {**ours, "kernels": first["kernels"], "plan_bytes": first["plan_bytes"]},
+               "onednn": self.onednn, "pytorch": None}
+        forms = {form: summary(turns) for form, turns in self.theirs.items()}
+        if forms:
+            best = min(forms, key=lambda form: forms[form]["median_s"])
+            row["pytorch"] = {"form": best, **forms[best], "forms": {f: s["median_s"] for f, s in forms.items()},
+                              "not_tried": self.refused}
+        elif self.refused:
+            row["pytorch_failed"] = self.refused
+        return row
+
+
+def summary(turns):
+    medians = [t["median_s"] for t in turns]
+    return {"median_s": statistics.median(medians), "low_s": min(medians), "high_s": max(medians),
+            "spread_s": statistics.median(t["spread_s"] for t in turns), "steps": sum(t["steps"] for t in turns),
+            "rounds": medians, "peak_rss_bytes": max(t["peak_rss_bytes"] for t in turns)}
+
+
+# --- the file, and the tables made of it -------------------------------------------------------------------------------
+
+
+def read_rows(path):
+    """The rows of a file, the last one of each cell; a line that was cut off is none."""
+    rows = {}
+    try:
+        with open(path) as file:
+            for line in file:
+                try:
+                    row = json.loads(line)
+                    rows[row["network"], row["batch"], row["threads"]] = row
+                except (ValueError, KeyError, TypeError):
+                    continue
+    except FileNotFoundError:
+        pass
+    return rows
+
+
+def append_row(path, row):
+    with open(path, "a+b") as file:
+        if file.tell():
+            file.seek(-1, os.SEEK_END)
+            if file.read(1) != b"\n":  # the line before was cut off
+                file.write(b"\n")
+        file.write(json.dumps(row).encode() + b"\n")
+        file.flush()
+        os.fsync(file.fileno())
+
+
+COLUMNS = ("network", "batch", "threads", "ms/image", "spread", "images/s", "GFLOP/s", "of peak", "MB", "PyTorch", "form", "MB",
+           "oneDNN", "ratio")
+
+
+def short(x):
+    """Three digits, or all that stand before the point."""
+    return f"{x:,.0f}" if x >= 100 else f"{x:.1f}" if x >= 10 else f"{x:.3g}"
+
+
+def figures(row):
+    """The cells of a table's line, as texts."""
+    ours, theirs, onednn = row["brasa"], row["pytorch"], row["onednn"]
+    step = ours["median_s"]
+    rate, spread = row["gflop"] / step, max(ours["spread_s"], ours["high_s"] - ours["low_s"]) / step
+    cells = [row["network"], str(row["batch"]), str(row["threads"]), short(1e3 * step / row["batch"]), f"{100 * spread:.0f} %",
+             short(row["batch"] / step), short(rate), f"{100 * rate / row['peak']['best_gflop_per_s']:.0f} %",
+             f"{ours['peak_rss_bytes'] / 1e6:.0f}"]
+    if theirs:
+        cells += [short(1e3 * theirs["median_s"] / row["batch"]), theirs["form"], f"{theirs['peak_rss_bytes'] / 1e6:.0f}"]
+    else:
+        cells += ["-"] * 3
+    return cells + [f"{onednn['sum_s'] / step:.2f}" if onednn else "-", f"{theirs['median_s'] / step:.2f}" if theirs else "-"]
+
+
+WIDTHS = (12, 5, 7, 8, 6, 8, 7, 7, 5, 7, 22, 5, 6, 5)
+
+
+def terminal_line(cells, ratio=0):
+    text = "  ".join(cell.ljust(w) if i in (0, 10) else cell.rjust(w) for i, (cell, w) in enumerate(zip(cells, WIDTHS)))
+    full = "█" if (sys.stdout.encoding or "").lower().startswith("utf") else "#"
+    return text + "  " + full * min(round(4 * ratio), 32)
+
+
+def markdown(rows):
+    if not rows:
+        return "nothing was measured yet\n"
+    rows = sorted(rows, key=lambda r: ([*SMALL, *LARGE].index(r["network"]), r["batch"], -r["threads"]))
+    lines = ["| " + " | ".join(COLUMNS) + " |", "|---" * len(COLUMNS) + "|"]
+    lines += ["| " + " | ".join(figures(row)) + " |" for row in rows]
+    machine, peaks = rows[-1]["machine"], [row["peak"]["best_gflop_per_s"] for row in rows]
+    versions = machine["versions"]
+    made_with = [f"Brasa {versions['brasa']}", versions["compiler"], f"oneDNN {machine['onednn'] or 'none'}",
+                 f"PyTorch {rows[-1]['torch'] or 'none'}",
+                 f"peak {min(peaks):.0f} to {max(peaks):.0f} GFLOP/s ({rows[-1]['peak']['isa']})"]
+    return "\n".join(lines) + f"""
+
+{machine['cpu']}; {', '.join(made_with)}.
+Medians, of one image; spread: of Brasa's steps or rounds, the larger; oneDNN: the sum of its fastest primitives, each timed
+alone, over Brasa's step; ratio: PyTorch's step over Brasa's.
+"""
+
+
+# --- the run -----------------------------------------------------------------------------------------------------------
+
+
+class Bench:
+    def __init__(self, o):
+        self.full, self.seconds, self.turn, self.python, self.torch = o.full, o.minutes * 60, o.turn, None, None
+        self.brasa = Brasa(o.brasa)
+        folder = os.path.dirname(os.path.abspath(o.brasa))
+        self.full_path = os.path.join(folder, "bench-full.jsonl")
+        self.path = o.out or (self.full_path if o.full else os.path.join(folder, "bench.jsonl"))
+        all_threads = self.brasa.machine["threads"]
+        threads = o.threads or ([all_threads, 1] if o.full and all_threads > 1 else [all_threads])
+        batches = o.batches or ([1, 8, 32, 100] if o.full else [1, 32])
+        names = o.networks or [*SMALL, *LARGE]
+        self.cells = [Cell(n, b, t) for n in names for t in threads for b in (batches if n in LARGE else [SMALL_BATCH])]
+        self.cells.sort(key=Cell.weight)  # what is long comes last, and gets what time the others left
+        self.terminal, self.shown, self.place, self.ends, self.known = sys.stderr.isatty(), False, "", "", {}
+        self.end = 0  # on the clock
+
+    def find_torch(self, o):
+        if o.no_torch:
+            return
+        self.python, version = find_torch(o.torch_python)
+        if self.python:
+            self.torch = version
+            self.known = read_rows(self.full_path)
+        else:
+            print(f"note: Brasa alone: {version}", file=sys.stderr)
+
+    def same(self, row):
+        """Whether a row is of this program, this PyTorch and this processor."""
+        return (row.get("program"), row.get("torch"), row.get("machine", {}).get("cpu")) == (
+            self.brasa.hash, self.torch, self.brasa.machine["cpu"])
+
+    def known_form(self, cell):
+        row = self.known.get((cell.network, cell.batch, cell.threads))
+        theirs = row and row["pytorch"]
+        return theirs["form"] if theirs and row["torch"] == self.torch else None
+
+    def show(self, text):
+        if self.terminal:
+            sys.stderr.write(f"\r\033[K{self.place} {text}{self.ends}")
+            sys.stderr.flush()
+            self.shown = True
+
+    def clear(self):
+        if self.shown:
+            sys.stderr.write("\r\033[K")
+            self.shown = False
+
+    def run(self):
+        start = time.monotonic()
+        self.end = start + self.seconds + GRACE
+        self.brasa.end = None if self.full else self.end
+        if not self.full and os.path.exists(self.path):
+            os.remove(self.path)
+        done = {key for key, row in read_rows(self.path).items() if self.same(row)}
+        left = [c for c in self.cells if tuple(c.key().values()) not in done]
+        if len(left) < len(self.cells):
+            print(f"{len(self.cells) - len(left)} of {len(self.cells)} cells are in {self.path}", file=sys.stderr)
+        print(terminal_line(COLUMNS).rstrip(), flush=True)
+        weights, failed = sum(map(Cell.weight, left)), 0
+        for i, cell in enumerate(left):
+            passed, rest = time.monotonic() - start, sum(map(Cell.weight, left[i:]))
+            expected = self.seconds - passed if not self.full else passed * rest / (weights - rest) if i else 0
+            self.place = f"[{i + 1}/{len(left)}]"
+            self.ends = f"; about {expected / 60:.0f} min left" if expected > 0 else ""
+            failed += not self.measure(cell, max(self.seconds - passed, 0) * cell.weight() / rest)
+        print(f"all of it, with versions, kernels and spread: {self.path}")
+        return 1 if failed else 0
+
+    def measure(self, cell, seconds):
+        """One cell, into the file and on the screen; tells whether all went well."""
+        try:
+            if not self.full and seconds <= 0:
+                raise Failed("no time was left; --minutes or --full gives more")
+            row = Measurement(self, cell, seconds).run()
+        except Failed as reason:
+            self.clear()
+            print(f"{cell}: {reason}", file=sys.stderr)
+            return False
+        append_row(self.path, row)
+        self.clear()
+        theirs = row["pytorch"]
+        print(terminal_line(figures(row), theirs["median_s"] / row["brasa"]["median_s"] if theirs else 0).rstrip(), flush=True)
+        for form, reason in row.get("pytorch_failed", {}).items():
+            print(f"{cell}: PyTorch, {form}: {reason}", file=sys.stderr)
+        return "pytorch_failed" not in row
+
+
+def main():
+    p = argparse.ArgumentParser(prog="./run bench", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("--full", action="store_true", help="all cells, all forms of PyTorch, no limit of time")
+    p.add_argument("--markdown", action="store_true", help="measure nothing: the table of what is in --out")
+    p.add_argument("--networks", nargs="+", choices=[*SMALL, *LARGE], metavar="NAME", help="these alone")
+    p.add_argument("--batches", nargs="+", type=int, metavar="N", help=f"of large networks; the small ones have {SMALL_BATCH}")
+    p.add_argument("--threads", nargs="+", type=int, metavar="N")
+    p.add_argument("--minutes", type=float, default=9, help="without --full: the time it may take (9)")
+    p.add_argument("--turn", type=float, metavar="SECONDS", help="of one side in one round (2, or 5 with --full)")
+    p.add_argument("--out", metavar="FILE", help="JSON lines (bench.jsonl, or bench-full.jsonl, beside the program)")
+    p.add_argument("--brasa", default="build/brasa", metavar="PROGRAM", help="(build/brasa)")
+    p.add_argument("--torch-python", default=os.environ.get("BRASA_TORCH_PYTHON"), metavar="PYTHON",
+                   help="one with torch and torchvision (BRASA_TORCH_PYTHON, or what is on the PATH)")
+    p.add_argument("--no-torch", action="store_true", help="Brasa alone")
+    o = p.parse_args()
+    try:
+        bench = Bench(o)
+        if o.markdown:
+            print(markdown(list(read_rows(bench.path).values())), end="")
+            return 0
+        bench.find_torch(o)
+        return bench.run()
+    except (Failed, OSError) as reason:
+        print(f"bench: {reason}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("\nstopped" + (": the same command goes on from here" if o.full else ""), file=sys.stderr)
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main())
