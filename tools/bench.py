@@ -452,8 +452,8 @@ class Bench:
         self.clear()
         theirs = row["pytorch"]
         print(terminal_line(figures(row), theirs["median_s"] / row["brasa"]["median_s"] if theirs else 0).rstrip(), flush=True)
-        for form, reason in row.get("pytorch_failed", {}).items():
-            print(f"{cell}: PyTorch, {form}: {reason}", file=sys.stderr)
+        for reason in sorted(set(row.get("pytorch_failed", {}).values())):
+            print(f"{cell}: PyTorch: {reason}", file=sys.stderr)
         return "pytorch_failed" not in row
 
 
