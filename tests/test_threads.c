@@ -4,6 +4,7 @@
 
 #include "core/cgroup.h"
 #include "core/threads.h"
+#include "train/session.h"
 
 #include <pthread.h>
 
@@ -103,6 +104,36 @@ TEST(denormals_in_a_step)
     brasa_session_free(s);
     brasa_graph_free(g);
     brasa_context_free(ctx);
+}
+
+/* --- small work ------------------------------------------------------------------------------------------------ */
+
+/* The most threads that a node of a training step runs on, of three. */
+static int threads_used(const char *model, int batch)
+{
+    brasa_context *ctx = NULL;
+    brasa_context_new(&(brasa_context_options){.threads = 3}, &ctx);
+    brasa_graph *g = brasa_graph_new(ctx);
+    brasa_session *s = NULL;
+    const brasa_session_options o = {.batch = batch, .optimizer = "sgd lr=0.1", .plan_only = true};
+    const bool ok = g && brasa_model_build(g, model, 0) == BRASA_OK && brasa_session_new(g, &o, &s) == BRASA_OK;
+    const program *p = ok ? session_program(s, true, batch) : NULL;
+    int most = 0;
+    for (int i = 0; p && i < p->nsteps; i++)
+        most = p->steps[i].threads > most ? p->steps[i].threads : most;
+    CHECK_INT(most, p ? p->threads : -1);
+    brasa_session_free(s);
+    brasa_graph_free(g);
+    brasa_context_free(ctx);
+    return most;
+}
+
+/* Microseconds of work are not worth waking other threads for: not for the nodes, and not for the step. */
+TEST(small_steps_stay_in_one_thread)
+{
+    CHECK_INT(threads_used("letter_mlp", 128), 1);
+    CHECK_INT(threads_used("letter_mlp", 1 << 16), 3);
+    CHECK_INT(threads_used("mnist_cnn", 1), 3);
 }
 
 /* --- several contexts at once ---------------------------------------------------------------------------------- */

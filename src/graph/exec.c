@@ -31,9 +31,11 @@ static brasa_status make_step(program *p, int i)
         .in = args,
         .out = args + n->nin,
         .state = n->state,
-        .threads = g->ctx->threads,
+        .threads = node_threads(g, n),
         .seed = g->seed,
     };
+    if (p->steps[p->nsteps - 1].threads > p->threads)
+        p->threads = p->steps[p->nsteps - 1].threads;
     return BRASA_OK;
 }
 
@@ -45,6 +47,7 @@ brasa_status program_prepare(program *p)
     p->from = pool_get(&g->pool, (size_t)g->nvalues + 1, sizeof *p->from);
     p->stored = pool_get(&g->pool, (size_t)g->nvalues + 1, sizeof *p->stored);
     p->needed = pool_get(&g->pool, (size_t)g->nvalues + 1, sizeof *p->needed);
+    p->threads = 1;
     if (!p->steps || !p->fed || !p->from || !p->stored || !p->needed)
         return fail_memory(g->ctx, (size_t)g->nnodes * sizeof *p->steps);
     for (int i = 0; i < g->nnodes; i++)
@@ -81,12 +84,11 @@ brasa_status program_link(program *p, char *persistent, const int64_t *state_off
 
 brasa_status program_run(program *p)
 {
-    const int threads = p->graph.ctx->threads;
     brasa_status status = BRASA_OK;
-    threads_state saved = threads_enter(threads);
+    threads_state saved = threads_enter(p->threads);
     for (int i = 0; i < p->nsteps && status == BRASA_OK; i++)
         status = p->steps[i].kernel->run(&p->steps[i]);
-    threads_leave(saved, threads);
+    threads_leave(saved, p->threads);
     return status;
 }
 
@@ -99,23 +101,21 @@ static int64_t now_nanoseconds(void)
 
 brasa_status program_repeat(program *p, int i, int times, int64_t *nanoseconds)
 {
-    const int threads = p->graph.ctx->threads;
     brasa_status status = BRASA_OK;
-    threads_state saved = threads_enter(threads);
+    threads_state saved = threads_enter(p->threads);
     for (int t = 0; t < times && status == BRASA_OK; t++) {
         int64_t start = now_nanoseconds();
         status = p->steps[i].kernel->run(&p->steps[i]);
         nanoseconds[t] = now_nanoseconds() - start;
     }
-    threads_leave(saved, threads);
+    threads_leave(saved, p->threads);
     return status;
 }
 
 brasa_status program_run_profiled(program *p)
 {
-    const int threads = p->graph.ctx->threads;
     brasa_status status = BRASA_OK;
-    threads_state saved = threads_enter(threads);
+    threads_state saved = threads_enter(p->threads);
     for (int i = 0; i < p->nsteps && status == BRASA_OK; i++) {
         step *s = &p->steps[i];
         int64_t start = now_nanoseconds();
@@ -125,6 +125,6 @@ brasa_status program_run_profiled(program *p)
         s->fastest = s->runs == 0 || time < s->fastest ? time : s->fastest;
         s->runs++;
     }
-    threads_leave(saved, threads);
+    threads_leave(saved, p->threads);
     return status;
 }

@@ -13,6 +13,7 @@ typedef struct program {
     memory_plan plan;
     step *steps; /* in order; views have none */
     int nsteps;
+    int threads;       /* the most that one of them runs on */
     bool *needed;      /* value -> an INPUT that some node reads */
     bool *fed;         /* value -> an INPUT that was fed since the last run */
     const void **from; /* value -> where the whole batch lies, of an INPUT of a part ... */

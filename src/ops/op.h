@@ -133,7 +133,7 @@ typedef struct step {
     arg *in, *out;
     void *workspace; /* kernel->workspace bytes, aligned to 64, or NULL */
     void *state;     /* the kernel's own, from open */
-    int threads;     /* for num_threads */
+    int threads;     /* node_threads */
     uint64_t seed;
     /* the profile */
     int64_t runs, nanoseconds, fastest;
@@ -187,6 +187,9 @@ typedef struct constants_attr {
 } constants_attr;
 
 /* --- what several ops share (common.c) -------------------------------------------------------------------- */
+
+/* Threads that a node should run on: those of the context, or 1 where it is too small to wake the pool for. */
+int node_threads(const graph *g, const node *n);
 
 /* Splits items 0 .. items - 1 over the step's threads: range(s, begin, end) is called once in each thread, or once
  * for all where `work`, the total in simple operations, is too small to wake the pool for. Every item must be

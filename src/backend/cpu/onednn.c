@@ -529,7 +529,7 @@ static brasa_status open_as(graph *g, node *n, const handles *h, const onednn_la
         return fail_memory(g->ctx, sizeof *o);
     o->stream = h->stream;
     o->act = fuses_relu(layer) ? ACT_NONE : layer->act;
-    o->threads = g->deterministic && depends_on_threads(layer) ? 1 : g->ctx->threads;
+    o->threads = g->deterministic && depends_on_threads(layer) ? 1 : node_threads(g, n);
     const int threads = threads_pool(o->threads); /* the library plans for as many as the pool has now */
     dnnl_status_t status = make_pd_with_hint(layer, h->engine, &o->pd);
     if (status == dnnl_success && !is_fast(o))
