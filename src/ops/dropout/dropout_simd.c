@@ -58,31 +58,59 @@ static inline vec factors(const mask *m, words w)
     return vec_choose((veci)(w >> 8) >= m->limit, vec_all(m->factor), (vec){0});
 }
 
+/* Word j of the groups in the lanes of w[j] becomes four words that follow each other: vector i has, in each quarter
+ * (half, with eight lanes), those of the i-th of its four lanes. */
+static inline void interleave(const words w[4], words out[4])
+{
+#ifdef SIMD_AVX512
+#define PAIRS(low, a, b) (words) _mm512_unpack##low##_epi32((__m512i)(a), (__m512i)(b))
+#define FOURS(low, a, b) (words) _mm512_unpack##low##_epi64((__m512i)(a), (__m512i)(b))
+#else
+#define PAIRS(low, a, b) (words) _mm256_unpack##low##_epi32((__m256i)(a), (__m256i)(b))
+#define FOURS(low, a, b) (words) _mm256_unpack##low##_epi64((__m256i)(a), (__m256i)(b))
+#endif
+    const words a = PAIRS(lo, w[0], w[1]), b = PAIRS(lo, w[2], w[3]);
+    const words c = PAIRS(hi, w[0], w[1]), d = PAIRS(hi, w[2], w[3]);
+    out[0] = FOURS(lo, a, b);
+    out[1] = FOURS(hi, a, b);
+    out[2] = FOURS(lo, c, d);
+    out[3] = FOURS(hi, c, d);
+#undef PAIRS
+#undef FOURS
+}
+
+/* Which group a lane draws, counted from the item's first, so that `interleave` puts them in their order. */
+static inline uint64_t group_of(int lane)
+{
+    return (uint64_t)(lane % 4 * (BLOCK / 4) + lane / 4);
+}
+
 /* item: BLOCK groups, which follow each other; the first may begin before the tensor does */
 static void plain_range(const step *s, int64_t begin, int64_t end)
 {
     const mask m = mask_of(s);
-    const int64_t before = dropout_first(s), count = s->out[0].count;
-    for (int64_t item = begin; item < end; item++) {
-        vec64 even, odd;
-        words w[4];
-        float keep[4 * BLOCK];
-        for (int l = 0; l < BLOCK / 2; l++) {
-            even[l] = (uint64_t)(before / 4 + item * BLOCK + 2 * l);
-            odd[l] = even[l] + 1;
-        }
+    const int64_t before = dropout_first(s), shift = before % 4, count = s->out[0].count;
+    vec64 even, odd;
+    for (int l = 0; l < BLOCK; l += 2) {
+        even[l / 2] = (uint64_t)(before / 4 + begin * BLOCK) + group_of(l);
+        odd[l / 2] = (uint64_t)(before / 4 + begin * BLOCK) + group_of(l + 1);
+    }
+    for (int64_t item = begin; item < end; item++, even += BLOCK, odd += BLOCK) {
+        words w[4], in_order[4];
         draw(&m.stream, even, odd, w);
-        for (int j = 0; j < 4; j++) {
-            const vec f = factors(&m, w[j]);
-            for (int l = 0; l < BLOCK; l++)
-                keep[4 * l + j] = f[l];
-        }
-        const int64_t skip = item == 0 ? before % 4 : 0, first = item * 4 * BLOCK - before % 4 + skip;
-        const int64_t most = 4 * BLOCK - skip, rest = count - first < most ? count - first : most;
+        interleave(w, in_order);
+        _Alignas(64) float keep[4 * BLOCK];
+        for (int j = 0; j < 4; j++)
+            *(vec *)(keep + j * BLOCK) = factors(&m, in_order[j]);
+        const int64_t first = item * 4 * BLOCK - shift, skip = first < 0 ? -first : 0;
         const float *src = (const float *)s->in[0].data + first;
         float *dst = (float *)s->out[0].data + first;
-        for (int64_t i = 0; i < rest; i++)
-            dst[i] = src[i] * keep[skip + i];
+        if (skip == 0 && count - first >= 4 * BLOCK)
+            for (int64_t i = 0; i < 4 * BLOCK; i++)
+                dst[i] = src[i] * keep[i];
+        else
+            for (int64_t i = skip; i < (count - first < 4 * BLOCK ? count - first : 4 * BLOCK); i++)
+                dst[i] = src[i] * keep[i];
     }
 }
 
