@@ -62,6 +62,44 @@ static inline vec64 vec64_multiply(vec64 a, vec64 b)
 #endif
 }
 
+/* --- vectors of a row that may be cut off, and begins anywhere ---------------------------------------------- */
+
+#ifdef SIMD_AVX512
+typedef __mmask16 lane_mask;
+#else
+typedef __m256i lane_mask;
+#endif
+
+/* The first `count` lanes of a vector, or all of them. */
+static inline lane_mask first_lanes(int64_t count)
+{
+#ifdef SIMD_AVX512
+    return (lane_mask)(count < BLOCK ? (1 << count) - 1 : 0xffff);
+#else
+    const veci places = {0, 1, 2, 3, 4, 5, 6, 7};
+    return (lane_mask)(places < (int32_t)(count < BLOCK ? count : BLOCK));
+#endif
+}
+
+/* Those of `other` elsewhere. */
+static inline vec load_lanes(const float *from, lane_mask which, vec other)
+{
+#ifdef SIMD_AVX512
+    return (vec)_mm512_mask_loadu_ps((__m512)other, which, from);
+#else
+    return vec_choose((veci)which, (vec)_mm256_maskload_ps(from, which), other);
+#endif
+}
+
+static inline void store_lanes(float *to, vec x, lane_mask which)
+{
+#ifdef SIMD_AVX512
+    _mm512_mask_storeu_ps(to, which, (__m512)x);
+#else
+    _mm256_maskstore_ps(to, which, (__m256)x);
+#endif
+}
+
 /* The lanes of a and b that are listed, b's counted on from a's; `places` is the type of a vector of such numbers. */
 #ifdef __clang__
 #define SHUFFLE(places, a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
