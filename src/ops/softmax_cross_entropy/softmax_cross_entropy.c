@@ -8,21 +8,10 @@
  * gradients NaN, and nothing is read for it. The loss is summed in double, in an order that does not depend on the
  * number of threads.
  */
-#include "ops/op.h"
+#include "ops/softmax_cross_entropy/softmax_cross_entropy.h"
 
 #include <tgmath.h> /* exp is expf where REAL is float */
 
-#ifndef REAL /* once, before the kernels */
-
-typedef struct loss_attr {
-    double smoothing;
-    bool weights;
-    bool part; /* not a field: of a part of a batch, whose labels may all have the weight 0 */
-} loss_attr;
-
-enum { LANES = 64 }; /* parts of the batch with a sum each: fixed, so that the result is too */
-
-#endif
 #ifdef REAL
 
 /* The weight of a label's class, NaN for a label that is none. */
@@ -240,13 +229,6 @@ static void grad(grad_args *a)
     a->din[0] = dsrc >= 0 ? dsrc : more;
 }
 
-static int64_t workspace(const graph *g, const node *n)
-{
-    (void)g;
-    (void)n;
-    return LANES * (int64_t)sizeof(double);
-}
-
 static const op_case cases[] = {
     {"1x1 labels:1", ""},
     {"1x10 labels:10", ""},
@@ -294,12 +276,12 @@ const kernel softmax_cross_entropy_ref[] = {
     {.name = "softmax_cross_entropy_ref",
      .op = &softmax_cross_entropy_op,
      .real = F32,
-     .workspace = workspace,
+     .workspace = loss_workspace,
      .run = softmax_cross_entropy_f32},
     {.name = "softmax_cross_entropy_ref",
      .op = &softmax_cross_entropy_op,
      .real = F64,
-     .workspace = workspace,
+     .workspace = loss_workspace,
      .run = softmax_cross_entropy_f64},
     REFERENCE(softmax_cross_entropy_grad_op, softmax_cross_entropy_grad),
     REFERENCE(class_total_op, class_total),
