@@ -8,6 +8,7 @@
 #include "task.h"
 #include "ops/batchnorm/batchnorm.h"
 #include "ops/conv2d/conv2d.h"
+#include "ops/dropout/dropout.h"
 #include "train/session.h"
 
 /* --- networks ------------------------------------------------------------------------------------------------- */
@@ -115,6 +116,20 @@ static void build_odd_sums(brasa_graph *g)
     finish(brasa_relu(brasa_apply_n(g, all, 3, "add")));
 }
 
+static void build_dropout(brasa_graph *g)
+{
+    brasa_tensor x = brasa_dropout(brasa_relu(start(g)), 0.25f);
+    x = brasa_dropout(brasa_relu(brasa_apply(brasa_flatten(x), "dense 7")), 0.5f);
+    brasa_apply(x, "classify 5 name=fc");
+}
+
+/* The ReLU is read beside dropout, too; another activation comes before it. */
+static void build_odd_dropout(brasa_graph *g)
+{
+    brasa_tensor x = brasa_relu(start(g)), y = brasa_add(brasa_dropout(x, 0.25f), x);
+    finish(brasa_dropout(brasa_apply(y, "relu6"), 0.5f));
+}
+
 /* How often a program has what the rules make, and what they take away. */
 typedef struct counts {
     int residuals; /* batch norms with a sum in them */
@@ -123,6 +138,7 @@ typedef struct counts {
     int dres;      /* ... and that write the gradient for somebody else */
     int folds;     /* batch norms in the weights of a convolution */
     int relus;     /* nodes of activations, and of their gradients */
+    int drops;     /* gradients of dropout with that of an activation in them */
 } counts;
 
 static const struct network {
@@ -142,6 +158,8 @@ static const struct network {
     {"an early relu", build_early_relu, {.flats = 1}, {0}},
     {"a late sum", build_late_sum, {0, 1, 1, 1, 0, 0}, {.residuals = 1}},
     {"odd sums", build_odd_sums, {0, 1, 1, 1, 0, 0}, {.folds = 1}},
+    {"dropout", build_dropout, {.drops = 2}, {0}},
+    {"odd dropout", build_odd_dropout, {.relus = 2}, {0}},
 };
 enum { NETWORKS = sizeof networks / sizeof networks[0] };
 
@@ -159,6 +177,7 @@ static counts count_nodes(const graph *g)
         c.dres += grad && t->keeps_dres;
         c.folds += op == &batchnorm_fold_op;
         c.relus += op == &relu_op || op == &relu6_op || op == &relu_grad_op || op == &relu6_grad_op;
+        c.drops += op == &dropout_relu_grad_op;
     }
     return c;
 }
@@ -172,6 +191,7 @@ static void check_counts(const graph *g, counts want)
     CHECK_INT(got.dres, want.dres);
     CHECK_INT(got.folds, want.folds);
     CHECK_INT(got.relus, want.relus);
+    CHECK_INT(got.drops, want.drops);
 }
 
 /* --- the same numbers ----------------------------------------------------------------------------------------- */

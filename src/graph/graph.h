@@ -71,7 +71,7 @@ typedef enum activation { ACT_NONE, ACT_RELU, ACT_RELU6 } activation;
 enum {
     FUSE_ACTIVATIONS = 1, /* an activation into the node before it */
     FUSE_RESIDUALS = 2,   /* a residual sum into the batch norm before it */
-    FUSE_FLAT = 4,        /* the gradient of an activation into that of the batch norm before it */
+    FUSE_FLAT = 4,        /* the gradient of an activation into that of the batch norm before or the dropout behind */
     FUSE_FOLD = 8,        /* in evaluation, batch norm into the weights of the convolution before it */
     FUSE_UPDATES = 16,    /* the gradient of a dense layer's weights and their update */
     FUSE_PARTS = 32,      /* concatenated tensors are written and read in their place */

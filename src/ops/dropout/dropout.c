@@ -98,10 +98,11 @@ const op_def dropout_op = {
     .lower = lower,
     .in_place = 1,
     .elementwise = true,
+    .fuse = dropout_fuse_relu,
     .cases = cases,
 };
 
-const op_def *const dropout_parts[] = {&dropout_op, NULL};
+const op_def *const dropout_parts[] = {&dropout_op, &dropout_relu_grad_op, NULL};
 const kernel dropout_ref[] = {REFERENCE(dropout_op, dropout), {0}};
 
 #endif

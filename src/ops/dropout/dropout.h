@@ -13,6 +13,10 @@ typedef struct dropout_attr {
 } dropout_attr;
 
 extern const op_def dropout_op; /* in: src, steps done [, samples before these];   out: dst */
+/* Its gradient and that of a ReLU before it: see dropout_relu_grad.c. in: dst, ddst; out: dsrc */
+extern const op_def dropout_relu_grad_op;
+/* The rule of fusion. */
+bool dropout_fuse_relu(graph *g, int i);
 
 /* Element i of the batch, in the shape's order, has word i % 4 of group i / 4. */
 static inline random_stream dropout_stream(const step *s)
