@@ -221,6 +221,18 @@ TEST(one_thread_more)
     CHECK_INT(threads_now(), before);
 }
 
+/* Rows of a table are copied sooner than a thread is woken. */
+TEST(no_thread_for_tables)
+{
+    const int before = threads_now();
+    rig r = make_rig("synth:letter,n=100", "", 0, (loader_options){.batch = 10, .train = true});
+    REQUIRE(r.l);
+    for (int i = 0; i < 20; i++)
+        next(&r);
+    CHECK_INT(threads_now(), before);
+    free_rig(&r);
+}
+
 typedef struct heap {
     int64_t live, most;
     int calls, fail_at;

@@ -8,9 +8,10 @@
  *     for (each step)
  *         if (loader_next(train, &b) == BRASA_OK) feed b->input and b->labels, run the step
  *
- * A feeder has one thread, whatever the number of its loaders: beside the pool of a context's threads the process
- * then has one more, and no other. It never touches the context: batches and kept pictures come from the context's
- * memory when they are made, and what decoding needs comes from malloc and is kept for the next picture.
+ * A feeder has one thread, whatever the number of its loaders, and none for tables: beside the pool of a context's
+ * threads the process then has one more, and no other. It never touches the context: batches and kept pictures come
+ * from the context's memory when they are made, and what decoding needs comes from malloc and is kept for the next
+ * picture.
  *
  * Which samples a batch holds and how they are changed depends on (seed, epoch, step) alone: not on threads, time,
  * budget, or what was loaded before.
