@@ -9,6 +9,7 @@
 #include "ops/batchnorm/batchnorm.h"
 #include "ops/conv2d/conv2d.h"
 #include "ops/dropout/dropout.h"
+#include "ops/maxpool/maxpool.h"
 #include "train/session.h"
 
 /* --- networks ------------------------------------------------------------------------------------------------- */
@@ -130,6 +131,29 @@ static void build_odd_dropout(brasa_graph *g)
     finish(brasa_dropout(brasa_apply(y, "relu6"), 0.5f));
 }
 
+/* Windows that overlap, with pads, behind a convolution, and whole ones behind batch norm. */
+static void build_pools(brasa_graph *g)
+{
+    brasa_tensor x = brasa_apply(brasa_relu(start(g)), "maxpool 3 stride=2 pad=1");
+    x = brasa_apply(brasa_apply(conv_bn(x, "3x3 pad=1", ""), "relu6"), "maxpool 2");
+    finish(x);
+}
+
+/* Two read what the activation writes. */
+static void build_shared_pool(brasa_graph *g)
+{
+    brasa_tensor x = brasa_relu(start(g));
+    finish(brasa_add(brasa_apply(x, "maxpool 3 stride=1 pad=1"), x));
+}
+
+/* Somebody fetches it: the gradient can do without, the pooling reads it as it is. */
+static void build_pool_output(brasa_graph *g)
+{
+    brasa_tensor x = brasa_relu(start(g));
+    brasa_output(x, "before");
+    finish(brasa_apply(x, "maxpool 2"));
+}
+
 /* How often a program has what the rules make, and what they take away. */
 typedef struct counts {
     int residuals; /* batch norms with a sum in them */
@@ -139,6 +163,7 @@ typedef struct counts {
     int folds;     /* batch norms in the weights of a convolution */
     int relus;     /* nodes of activations, and of their gradients */
     int drops;     /* gradients of dropout with that of an activation in them */
+    int pools;     /* max-poolings with an activation in them */
 } counts;
 
 static const struct network {
@@ -160,6 +185,9 @@ static const struct network {
     {"odd sums", build_odd_sums, {0, 1, 1, 1, 0, 0}, {.folds = 1}},
     {"dropout", build_dropout, {.drops = 2}, {0}},
     {"odd dropout", build_odd_dropout, {.relus = 2}, {0}},
+    {"pools", build_pools, {.relus = 2, .pools = 2}, {.pools = 2}},
+    {"a shared pool", build_shared_pool, {.relus = 1}, {0}},
+    {"an output before a pool", build_pool_output, {.relus = 1}, {0}},
 };
 enum { NETWORKS = sizeof networks / sizeof networks[0] };
 
@@ -178,6 +206,7 @@ static counts count_nodes(const graph *g)
         c.folds += op == &batchnorm_fold_op;
         c.relus += op == &relu_op || op == &relu6_op || op == &relu_grad_op || op == &relu6_grad_op;
         c.drops += op == &dropout_relu_grad_op;
+        c.pools += op == &maxpool_op && g->nodes[i].act != ACT_NONE;
     }
     return c;
 }
@@ -192,6 +221,7 @@ static void check_counts(const graph *g, counts want)
     CHECK_INT(got.folds, want.folds);
     CHECK_INT(got.relus, want.relus);
     CHECK_INT(got.drops, want.drops);
+    CHECK_INT(got.pools, want.pools);
 }
 
 /* --- the same numbers ----------------------------------------------------------------------------------------- */

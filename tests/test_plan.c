@@ -499,23 +499,23 @@ static const struct {
     const char *model;
     int64_t bytes;
 } figures[] = {
-    {"mnist_cnn", 14668480},
-    {"cifar10_cnn", 15469376},
-    {"cifar100_cnn", 15492416},
+    {"mnist_cnn", 10433472},
+    {"cifar10_cnn", 12618432},
+    {"cifar100_cnn", 12641472},
     {"letter_mlp", 33600},
     {"tiny_resnet", 20321856},
-    {"tiny_inception", 8654080},
-    {"alexnet", 109751488},
+    {"tiny_inception", 6556928},
+    {"alexnet", 67054784},
     {"alexnet_caffe", 146794048},
-    {"alexnet_v2", 204908736},
-    {"vgg16", 2161242304},
+    {"alexnet_v2", 159688896},
+    {"vgg16", 1416229056},
     {"resnet18", 594177728},
     {"resnet50", 2646566592},
     {"mobilenet_v2", 1729420864},
     {"googlenet", 965901632},
     {"googlenet_aux", 991993216},
-    {"googlenet_caffe", 833905344},
-    {"googlenet_caffe_aux", 837340032},
+    {"googlenet_caffe", 731144896},
+    {"googlenet_caffe_aux", 734579584},
 };
 
 static int64_t figure_of(const char *model)

@@ -75,7 +75,8 @@ enum {
     FUSE_FOLD = 8,        /* in evaluation, batch norm into the weights of the convolution before it */
     FUSE_UPDATES = 16,    /* the gradient of a dense layer's weights and their update */
     FUSE_PARTS = 32,      /* concatenated tensors are written and read in their place */
-    FUSE_ALL = 63,
+    FUSE_POOLS = 64,      /* an activation before max-pooling into it */
+    FUSE_ALL = 127,
 };
 
 typedef struct node {

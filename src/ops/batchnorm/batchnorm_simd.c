@@ -39,16 +39,6 @@ static inline wide wide_high(vec x)
 #endif
 }
 
-/* Past the caches: a line that is written whole need not be read first. */
-static inline void vec_stream(vec *to, vec x)
-{
-#ifdef SIMD_AVX512
-    _mm512_stream_ps((float *)to, (__m512)x);
-#else
-    _mm256_stream_ps((float *)to, (__m256)x);
-#endif
-}
-
 /* An activation is flat at and below `low`, at and above `high`; NaN: there is no such bound. */
 typedef struct bounds {
     vec low, high;
@@ -84,10 +74,9 @@ typedef struct sums {
 } sums;
 
 enum {
-    CHUNK = 32,              /* vectors that are summed in float; to do so in double takes twice the time */
-    PART_LEAST = 2048,       /* vectors of a part, where a block has several */
-    PARTS_MOST = 32,         /* of a block */
-    STREAM_LEAST = 32 << 20, /* bytes; a quarter faster for tensors of 50 and 100 MB beside a cache of 32 MB */
+    CHUNK = 32,        /* vectors that are summed in float; to do so in double takes twice the time */
+    PART_LEAST = 2048, /* vectors of a part, where a block has several */
+    PARTS_MOST = 32,   /* of a block */
 };
 
 typedef struct blocks {
@@ -224,21 +213,6 @@ static bool is_in_place(const step *s)
     return found;
 }
 
-static inline void store(vec *to, vec x, bool stream)
-{
-    if (stream)
-        vec_stream(to, x);
-    else
-        *to = x;
-}
-
-/* What was streamed can be seen by other threads from here on. */
-static void stream_end(bool stream)
-{
-    if (stream)
-        _mm_sfence();
-}
-
 typedef void (*range)(const step *s, int64_t begin, int64_t end);
 
 /* Runs the first pass and the second one over all parts of all blocks, which are their items; both_range does so for
@@ -309,7 +283,7 @@ static void normalize_run(affine f, bounds act, const vec *src, const vec *res, 
         vec y = normalize(src[i], &f);
         if (res)
             y += res[i];
-        store(&dst[i], activate(y, &act), stream);
+        vec_store(&dst[i], activate(y, &act), stream);
     }
 }
 
@@ -323,7 +297,7 @@ static void normalize_piece(const step *s, const blocks *v, const batchnorm_args
         normalize_run(*f, bounds_of(s->node->act), src + r.at, res ? res + r.at : NULL,
                       dst + r.at + shift_of(v, &s->out[0], &r), r.count, stream);
     }
-    stream_end(stream);
+    vec_stream_end(stream);
 }
 
 /* item: a part of a block */
@@ -471,9 +445,9 @@ static void write_run(slope g, vec level, vec tilt, vec *dsrc, vec *dres, run r,
 {
     for (int64_t i = r.at; i < r.at + r.count; i++) {
         const vec d = passes(&g, i);
-        store(&dsrc[i], g.f.scale * (d - level - (g.src[i] - g.f.mean) * tilt), stream);
+        vec_store(&dsrc[i], g.f.scale * (d - level - (g.src[i] - g.f.mean) * tilt), stream);
         if (dres)
-            store(&dres[i], d, stream_dres);
+            vec_store(&dres[i], d, stream_dres);
     }
 }
 
@@ -521,7 +495,7 @@ static void slopes_write_range(const step *s, int64_t begin, int64_t end)
             write_run(slope_at(s, &v, g, &r), f.level.v, f.tilt.v, s->out[0].data, dres, r, stream, huge);
         }
     }
-    stream_end(huge);
+    vec_stream_end(huge);
 }
 
 /* item: a block */

@@ -12,7 +12,7 @@
 
 /* One output row: tap by tap, so that the outputs do not wait for each other. */
 static void NAME(maxpool_row)(const window *x, span rows, const REAL *restrict src, REAL *restrict dst,
-                              int32_t *restrict winner)
+                              int32_t *restrict winner, activation act)
 {
     for (int64_t o = 0; o < x->out; o++) {
         dst[o] = (REAL)-INFINITY;
@@ -29,6 +29,8 @@ static void NAME(maxpool_row)(const window *x, span rows, const REAL *restrict s
             }
         }
     }
+    for (int64_t o = 0; act != ACT_NONE && o < x->out; o++)
+        dst[o] = ACTIVATE(act, dst[o]);
 }
 
 /* in: src; out: dst, winner (i32); item: a plane of dst */
@@ -43,7 +45,8 @@ static void NAME(maxpool_range)(const step *s, int64_t begin, int64_t end)
     for (int64_t i = begin; i < end; i++) {
         for (int64_t oy = 0; oy < y.out; oy++) {
             const int64_t row = i * P + oy * x.out;
-            NAME(maxpool_row)(&x, window_inputs(&y, oy), src + i * HW, dst + row, winner + row);
+            NAME(maxpool_row)
+            (&x, window_inputs(&y, oy), src + i * HW, dst + row, winner + row, s->node->act);
         }
     }
 }
@@ -103,7 +106,7 @@ static brasa_status infer(infer_args *a)
     return status;
 }
 
-const op_def maxpool_grad_op = {.name = "maxpool_grad", .attr_size = sizeof(window_attr)};
+const op_def maxpool_grad_op = {.name = "maxpool_grad", .attr_size = sizeof(window_attr), .fuse = maxpool_fuse_grad};
 
 static void grad(grad_args *a)
 {
@@ -154,6 +157,8 @@ const op_def maxpool_op = {
     .fields = fields,
     .infer = infer,
     .grad = grad,
+    .takes_activation = true,
+    .fuse = maxpool_fuse,
     .cost = cost,
     .cases = cases,
 };
