@@ -9,6 +9,7 @@
  * Each output element is summed by one thread in one order: results do not depend on the number of threads.
  */
 #include "ops/conv2d/conv2d.h"
+#include "ops/depthwise_grad/depthwise_grad.h"
 
 #ifdef REAL
 
@@ -361,6 +362,12 @@ static brasa_status infer(infer_args *a)
 static void grad(grad_args *a)
 {
     const int *in = a->n->in;
+    if (a->need[0] && a->need[1] && depthwise_is(a->n->attr, &a->g->values[in[0]].shape)) {
+        a->din[0] = grad_emit(a, &depthwise_grad_op, 3, (int[]){in[0], in[1], a->dout[0]}, a->n->nin, in);
+        for (int k = 1; k < a->n->nin && a->din[0] >= 0; k++)
+            a->din[k] = a->din[0] + k; /* outputs of a node are numbered one after the other */
+        return;
+    }
     if (a->need[0])
         a->din[0] = grad_emit(a, &conv2d_grad_data_op, 2, (int[]){in[1], a->dout[0]}, 1, in);
     if (!a->need[1] && (a->n->nin < 3 || !a->need[2]))
@@ -400,6 +407,15 @@ static const op_case cases[] = {
     {"2x5x6x6", "5 3x3 groups=5 pad=1"},      /* depthwise */
     {"1x17x4x4", "34 3x3 groups=17 bias=no"}, /* depthwise, two outputs a channel */
     {"1x513x3x3", "513 3x3 groups=513 pad=1 stride=2"},
+    {"3x20x9x11", "20 3x3 groups=20 pad=1 bias=no"},
+    {"2x17x8x6", "17 3x3 groups=17 pad=2,0,1,2"},
+    {"2x20x9x12", "20 3x3 groups=20 pad=1 stride=2 bias=no"},
+    {"2x17x8x7", "17 3x3 groups=17 stride=2"},
+    {"2x17x7x8", "17 3x3 groups=17 pad=2,0,1,2 stride=2"},
+    {"2x20x4x130", "20 3x3 groups=20 pad=1"}, /* wider than the ring of rows that its gradients use */
+    {"2x9x11x7", "9 5x5 groups=9 pad=2 stride=2x1"},
+    {"1x16x9x10", "16 3x2 groups=16 dilation=2x3 pad=3 stride=2"},
+    {"2x8x7x7", "8 1x1 groups=8 stride=3"}, /* inputs that no window sees */
     {"2x3x6x6", "4 3x3 pad=same"},
     {"1x2x5x6", "3 4x2 pad=same dilation=2"},
     {"2x3x7x8", "4 3x3 pad=same stride=2", 0, 0, "tfkeras"},
