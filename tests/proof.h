@@ -92,6 +92,8 @@ static inline brasa_status proof_compile(proof *p, const graph *from, proof_opti
         status = pass_autodiff(g, proof_gradient_done, p);
     if (status == BRASA_OK && o.fuse)
         status = pass_fuse(g);
+    if (status == BRASA_OK && o.fuse)
+        status = pass_recompute(g, true);
     if (status == BRASA_OK)
         status = pass_prune(g);
     for (int v = 0; o.keep_all && v < g->nvalues; v++)

@@ -180,6 +180,8 @@ brasa_status pass_autodiff(graph *g, gradient_done done, void *user);
 /* fuse.c: makes one node of several, by the rules of graph.fuse. All but folding keep every bit, and FUSE_UPDATES
  * does so on the reference kernels. */
 brasa_status pass_fuse(graph *g);
+/* recompute.c: makes large values again for their gradients, in place of keeping them. all: small ones too. */
+brasa_status pass_recompute(graph *g, bool all);
 /* prune.c: drops nodes that nothing reads. */
 brasa_status pass_prune(graph *g);
 /* select.c: a kernel for each node, a layout for each value, reorders between them. `only`: see

@@ -275,6 +275,8 @@ static brasa_status compile(brasa_session *s, program *p)
 {
     graph *g = &p->graph;
     brasa_status status = s->options.no_fusion ? BRASA_OK : pass_fuse(g);
+    if (status == BRASA_OK && !s->options.no_fusion)
+        status = pass_recompute(g, false);
     if (status == BRASA_OK)
         status = pass_prune(g);
     if (status == BRASA_OK && !g->nnodes)

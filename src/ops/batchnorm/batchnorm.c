@@ -337,6 +337,19 @@ static void grad_eval(grad_args *a)
     emit_grad(a, &batchnorm_eval_grad_op, a->n->in[nin - 2], a->n->in[nin - 1]);
 }
 
+/* Evaluation with the statistics that are there. A residual is as large as what it is added to. */
+static int again(graph *g, const node *n)
+{
+    const batchnorm_attr *t = n->attr;
+    const bool train = n->op == &batchnorm_train_op;
+    int in[6], nin = 0;
+    for (; nin < n->nin; nin++)
+        in[nin] = n->in[nin];
+    for (int k = 1; train && k <= 2; k++)
+        in[nin++] = n->out[k];
+    return t->residual ? -1 : emit_like(g, &batchnorm_eval_op, n->name, t, nin, in, 1, n->in);
+}
+
 /* Two passes for the statistics or sums, and one for the elements. */
 static op_cost cost(const graph *g, const node *n)
 {
@@ -395,6 +408,7 @@ const op_def batchnorm_train_op = {
     .mixes_samples = true,
     .takes_activation = true,
     .fuse = batchnorm_fuse,
+    .again = again,
     .cost = cost,
 };
 const op_def batchnorm_eval_op = {
@@ -405,6 +419,7 @@ const op_def batchnorm_eval_op = {
     .in_place = 3,
     .takes_activation = true,
     .fuse = batchnorm_fuse,
+    .again = again,
     .cost = cost,
 };
 const op_def batchnorm_train_grad_op = {
