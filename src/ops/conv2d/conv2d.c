@@ -427,6 +427,13 @@ static const op_case cases[] = {
     {"2x32x14x15", "48 3x3 pad=1", 0, 5e-6}, /* enough tiles for Winograd's algorithm, not all of them full */
     {"1x128x20x22", "32 3x3 bias=no", 0, 5e-6},
     {"1x33x19x20", "40 3x3 pad=1,0,0,1", 0, 5e-6}, /* enough, but with pads that it does not take */
+    {"2x17x13x14", "40 5x5 pad=2"}, /* and enough for tiles that see 8 x 8; channels that fill no block */
+    {"1x33x15x9", "16 5x5 pad=0,4,1,2"},
+    {"5x16x7x11", "33 4x4 pad=1 bias=no"},
+    {"2x3x23x21", "20 7x7 stride=2 pad=3"}, /* strides undone by phases */
+    {"1x1x41x70", "64 11x11 stride=4 pad=2"},
+    {"8x2x12x12", "16 6x6 stride=2 bias=no"},
+    {"1x48x33x32", "80 5x5 pad=2", CASE_NO_GRAD},  /* more than one run of tiles */
     {"8x64x2048x2048", "64 3x3 pad=1", CASE_PLAN}, /* 8.6 GB in, 8.6 GB out */
     {"1000000x1000000x1000x1000", "1 1", CASE_FAILS | CASE_PLAN},
     {"1x1000000x8x8", "200000000 32000x32000 pad=20000", CASE_FAILS | CASE_PLAN}, /* the weights overflow 64 bits */

@@ -1,0 +1,333 @@
+/* winograd8.h - Winograd's algorithm on tiles that see 8 x 8 pixels, for the kernels that are compiled once for each
+ * instruction set: windows larger than 3 x 3, and the large windows with strides of first layers.
+ *
+ * A window of taps x taps then makes a tile of made x made outputs, made = 9 - taps, with 64 products in place of
+ * (taps made)^2: 4 in place of 25 an output for 5 x 5. With d what a tile sees, g the weights and y the outputs,
+ *     y = A^T [ (G g G^T) . (B^T d B) ] A
+ * where . goes element by element: over channels, a matrix product for each of the 64 places, which are called
+ * planes. In reverse, the gradient of g is G^T [ (B^T d B) . (A dy A^T) ] G, summed over all tiles.
+ *
+ * A stride s is undone by phases: the pixels whose coordinates leave the same rest when divided by s are channels of
+ * their own, s x s for each channel, over which a window of ceil(R / s) taps moves pixel by pixel. So 11 x 11 with
+ * stride 4 is 3 x 3 over 48 channels, and 7 x 7 with stride 2 is 4 x 4 over 12; taps beyond R are zero.
+ *
+ * The matrices follow from the points at which polynomials are evaluated: 0, 1, -1, 2, -2, 1/2, -1/2 and infinity.
+ * All here works on vectors: BLOCK channels at once, one vector a pixel.
+ */
+#ifndef OPS_CONV2D_WINOGRAD8_H
+#define OPS_CONV2D_WINOGRAD8_H
+
+#include "backend/cpu/simd.h"
+#include "ops/conv2d/conv2d.h"
+
+#include <string.h>
+
+enum { SEEN = 8, PLANES = SEEN * SEEN };
+enum { PANEL = 2 }; /* output blocks that are made together */
+#ifdef SIMD_AVX512
+enum { LINES = 14 }; /* of a product: with PANEL vectors each, 28 of the 32 registers hold sums */
+#else
+enum { LINES = 6 };
+#endif
+
+#define INLINE static inline __attribute__((always_inline))
+
+/* --- the transforms --------------------------------------------------------------------------------------------- */
+
+/* Each of these transforms one row or column: x[i * from] to y[i * to]. */
+
+/* B^T, 8 to 8 */
+INLINE void line_input(const vec *x, int64_t from, vec *y, int64_t to)
+{
+    const vec x0 = x[0], x1 = x[from], x2 = x[2 * from], x3 = x[3 * from];
+    const vec x4 = x[4 * from], x5 = x[5 * from], x6 = x[6 * from], x7 = x[7 * from];
+    const vec even1 = x2 + x6 - 4.25f * x4, odd1 = x1 + x5 - 4.25f * x3;
+    const vec even2 = x6 + 0.25f * x2 - 1.25f * x4, odd2 = 0.5f * x1 - 2.5f * x3 + 2 * x5;
+    const vec even3 = x6 + 4 * x2 - 5 * x4, odd3 = 2 * x1 - 2.5f * x3 + 0.5f * x5;
+    y[0] = x0 - x6 + 5.25f * (x4 - x2);
+    y[to] = even1 + odd1;
+    y[2 * to] = even1 - odd1;
+    y[3 * to] = even2 + odd2;
+    y[4 * to] = even2 - odd2;
+    y[5 * to] = even3 + odd3;
+    y[6 * to] = even3 - odd3;
+    y[7 * to] = x7 - x1 + 5.25f * (x3 - x5);
+}
+
+/* The points 1, 2 and 1/2, whose negatives go with them, and what G multiplies the row of each by. */
+static const float point[3] = {1, 2, 0.5f}, scale[3] = {-2 / 9.0f, 1 / 90.0f, 32 / 45.0f};
+
+/* A, or G with `weights`: n to 8 */
+INLINE void line_spread(const int n, const bool weights, const vec *x, int64_t from, vec *y, int64_t to)
+{
+    y[0] = x[0];
+    y[7 * to] = x[(n - 1) * from];
+#pragma GCC unroll 3
+    for (int p = 0; p < 3; p++) {
+        const float square = point[p] * point[p];
+        vec even = {0}, odd = {0};
+#pragma GCC unroll 8
+        for (int i = (n - 1) / 2 * 2; i >= 0; i -= 2)
+            even = x[i * from] + square * even;
+#pragma GCC unroll 8
+        for (int i = n / 2 * 2 - 1; i >= 0; i -= 2)
+            odd = x[i * from] + square * odd;
+        even = weights ? scale[p] * even : even;
+        odd = (weights ? scale[p] * point[p] : point[p]) * odd;
+        y[(1 + 2 * p) * to] = even + odd;
+        y[(2 + 2 * p) * to] = even - odd;
+    }
+}
+
+/* A^T, or G^T with `weights`: 8 to n */
+INLINE void line_fold(const int n, const bool weights, const vec *x, int64_t from, vec *y, int64_t to)
+{
+    vec even[3], odd[3];
+#pragma GCC unroll 3
+    for (int p = 0; p < 3; p++) {
+        even[p] = x[(1 + 2 * p) * from] + x[(2 + 2 * p) * from];
+        odd[p] = x[(1 + 2 * p) * from] - x[(2 + 2 * p) * from];
+        even[p] = weights ? scale[p] * even[p] : even[p];
+        odd[p] = weights ? scale[p] * odd[p] : odd[p];
+    }
+#pragma GCC unroll 8
+    for (int i = 0; i < n; i++) {
+        const float up = (float)(1 << i), down = 1 / up;
+        vec sum = i % 2 ? odd[0] + up * odd[1] + down * odd[2] : even[0] + up * even[1] + down * even[2];
+        sum = i == 0 ? sum + x[0] : i == n - 1 ? sum + x[7 * from] : sum;
+        y[i * to] = sum;
+    }
+}
+
+/* Both ways: `in` x `in` vectors, rows src_row and columns src_col apart, to out x out, dst_row and dst_col apart. */
+#define SQUARE(name, in, out, line, ...)                                                                             \
+    INLINE void name(const int taps, const vec *src, int64_t src_row, int64_t src_col, vec *dst, int64_t dst_row,    \
+                     int64_t dst_col)                                                                                \
+    {                                                                                                                \
+        vec half[SEEN][SEEN];                                                                                        \
+        (void)taps;                                                                                                  \
+        for (int x = 0; x < (in); x++)                                                                               \
+            line(__VA_ARGS__ src + x * src_col, src_row, &half[0][x], SEEN);                                         \
+        for (int y = 0; y < (out); y++)                                                                              \
+            line(__VA_ARGS__ half[y], 1, dst + y * dst_row, dst_col);                                                \
+    }
+#define MADE (9 - taps)
+/* clang-format off */
+SQUARE(square_input, SEEN, SEEN, line_input, )
+SQUARE(square_weights, taps, SEEN, line_spread, taps, true, )
+SQUARE(square_output, SEEN, MADE, line_fold, MADE, false, )
+SQUARE(square_output_grad, MADE, SEEN, line_spread, MADE, false, )
+SQUARE(square_weights_grad, SEEN, taps, line_fold, taps, true, )
+/* clang-format on */
+#undef SQUARE
+#undef MADE
+
+/* --- what is convolved ------------------------------------------------------------------------------------------ */
+
+/* One convolution, as its tiles see it. */
+typedef struct tiling {
+    int taps, made;            /* of the window over phases; outputs of a tile, both ways */
+    int size, phase;           /* of the window that it is: R and the stride */
+    bool picture;              /* src is plain, with so few channels that a vector holds their phases */
+    int64_t C;                 /* input channels of a picture; else blocks of them */
+    int64_t depth;             /* channels that a product sums over: of a picture, its phases */
+    int64_t blocks;            /* of these */
+    int64_t K;                 /* blocks of output channels */
+    int64_t rows, cols, count; /* of tiles: a sample's, and all */
+    int64_t top, left;         /* the first tile sees so many zeros before the picture */
+} tiling;
+
+/* `turned`: the data gradient, whose src is ddst and whose dst is dsrc. */
+static inline tiling tiling_of(const window_attr *w, const shape *src, const shape *dst, bool turned)
+{
+    tiling g = {.size = w->size.h, .phase = w->stride.h, .picture = src->dim[1] < 4};
+    g.taps = (g.size + g.phase - 1) / g.phase;
+    g.made = SEEN + 1 - g.taps;
+    g.C = g.picture ? src->dim[1] : blocks_of(src->dim[1]);
+    g.depth = src->dim[1] * g.phase * g.phase;
+    g.blocks = blocks_of(g.depth);
+    g.K = blocks_of(dst->dim[1]);
+    g.rows = (dst->dim[2] + g.made - 1) / g.made;
+    g.cols = (dst->dim[3] + g.made - 1) / g.made;
+    g.count = dst->dim[0] * g.rows * g.cols;
+    g.top = turned ? g.size - 1 - w->pad.top : w->pad.top;
+    g.left = turned ? g.size - 1 - w->pad.left : w->pad.left;
+    return g;
+}
+
+static inline int64_t divide_up(int64_t count, int64_t size)
+{
+    return (count + size - 1) / size;
+}
+
+static inline int64_t panels_of(const tiling *g)
+{
+    return divide_up(g->K, PANEL);
+}
+
+/* From one plane to the next, in vectors. Planes whose distance is a power of two would all lie in one set of the
+ * cache. */
+static inline int64_t plane_step(int64_t vectors)
+{
+    return vectors + 5;
+}
+
+/* A tile: its sample, and its first output. */
+typedef struct place {
+    int64_t n, y, x;
+} place;
+
+static inline place place_of(const tiling *g, int64_t tile)
+{
+    return (place){tile / (g->rows * g->cols), tile / g->cols % g->rows * g->made, tile % g->cols * g->made};
+}
+
+static inline float *sample_at(const arg *a, int64_t n)
+{
+    return (float *)a->data + n * a->sample;
+}
+
+/* A block of channels of one sample. */
+static inline vec *plane_at(const arg *a, int64_t n, int64_t block)
+{
+    return (vec *)sample_at(a, n) + block * a->shape.dim[2] * a->shape.dim[3];
+}
+
+/* The size x size pixels from (y, x) on, their rows *row apart: where they lie in the plane, or a copy with zeros
+ * around it. */
+INLINE const vec *pixels_at(const vec *plane, const shape *s, int64_t y, int64_t x, const int size, vec *copy,
+                            int64_t *row)
+{
+    const int64_t H = s->dim[2], W = s->dim[3];
+    *row = W;
+    if (y >= 0 && x >= 0 && y + size <= H && x + size <= W)
+        return plane + y * W + x;
+    for (int i = 0; i < size; i++)
+        for (int j = 0; j < size; j++) {
+            const bool inside = y + i >= 0 && y + i < H && x + j >= 0 && x + j < W;
+            copy[i * SEEN + j] = inside ? plane[(y + i) * W + x + j] : (vec){0};
+        }
+    *row = SEEN;
+    return copy;
+}
+
+enum { MOST_PHASE = 4, MOST_BLOCKS = 3 * MOST_PHASE * MOST_PHASE / BLOCK }; /* of a picture */
+
+/* SEEN x phase pixels of a row, from x on, each `phase` of them to one vector; `row` is NULL outside of the picture.
+ */
+INLINE void phases_row(const int phase, const float *row, int64_t x, int64_t W, float *to)
+{
+    float padded[SEEN * MOST_PHASE];
+    const float *from = row + x;
+    if (!row || x < 0 || x + SEEN * phase > W) {
+        const int64_t lo = x < 0 ? -x : 0, hi = W - x < SEEN * phase ? W - x : SEEN * phase;
+        for (int64_t i = 0; i < SEEN * phase; i++)
+            padded[i] = row && i >= lo && i < hi ? row[x + i] : 0;
+        from = padded;
+    }
+    for (int i = 0; i < SEEN; i++)
+        memcpy(to + i * BLOCK, from + i * phase, (size_t)phase * sizeof(float));
+}
+
+/* The phases that a tile sees of a picture: copy[block][pixel]. In a vector those along x follow each other, then
+ * come the next ones along y, then the next channel. */
+INLINE void phases_at(const tiling *g, const int phase, const arg *src, place at, vec *copy)
+{
+    const int64_t H = src->shape.dim[2], W = src->shape.dim[3];
+    const int64_t top = at.y * phase - g->top, left = at.x * phase - g->left;
+    const float *plane = sample_at(src, at.n);
+    int64_t lane = 0;
+    for (int64_t c = 0; c < g->C; c++, plane += H * W)
+        for (int y = 0; y < phase; y++, lane += phase) {
+            float *to = (float *)(copy + lane / BLOCK * PLANES) + lane % BLOCK;
+            for (int i = 0; i < SEEN; i++) {
+                const int64_t line = top + i * phase + y;
+                phases_row(phase, line >= 0 && line < H ? plane + line * W : NULL, left, W, to + i * SEEN * BLOCK);
+            }
+        }
+}
+
+static void phases(const tiling *g, const arg *src, place at, vec *copy)
+{
+    if (g->phase == 4)
+        phases_at(g, 4, src, at, copy);
+    else if (g->phase == 2)
+        phases_at(g, 2, src, at, copy);
+    else
+        phases_at(g, 1, src, at, copy);
+}
+
+/* Transforms what a tile sees, all blocks: block b goes to to + b * next and the same place of the other planes,
+ * which are `plane` apart. `copy`, zero at first, is for a picture's phases. */
+static void see(const tiling *g, const arg *src, place at, vec copy[MOST_BLOCKS * PLANES], vec *to, int64_t next,
+                int64_t plane)
+{
+    if (g->picture)
+        phases(g, src, at, copy);
+    for (int64_t b = 0; b < g->blocks; b++) {
+        vec edge[PLANES];
+        int64_t row = SEEN;
+        const vec *x = copy + b * PLANES;
+        if (!g->picture)
+            x = pixels_at(plane_at(src, at.n, b), &src->shape, at.y - g->top, at.x - g->left, SEEN, edge, &row);
+        square_input(0, x, row, 1, to + b * next, SEEN * plane, plane);
+    }
+}
+
+/* --- products --------------------------------------------------------------------------------------------------- */
+
+/* sum[lines][PANEL] += the sum over j of x[line][j] w[j][PANEL]; lines and j are `line` and `next` apart in x. */
+INLINE void add_products(const int lines, const float *x, const int64_t line, const int64_t next, const vec *w,
+                         int64_t count, vec sum[LINES][PANEL])
+{
+    for (; count > 0; count--, x += next, w += PANEL)
+#pragma GCC unroll 16
+        for (int l = 0; l < lines; l++) {
+            const vec one = vec_all(x[l * line]);
+            sum[l][0] += one * w[0];
+            sum[l][1] += one * w[1];
+        }
+}
+
+/* EACH_LINES(row) is row(1) row(2) ... row(LINES). */
+#ifdef SIMD_AVX512
+#define EACH_LINES(row)                                                                                              \
+    row(1) row(2) row(3) row(4) row(5) row(6) row(7) row(8) row(9) row(10) row(11) row(12) row(13) row(14)
+#else
+#define EACH_LINES(row) row(1) row(2) row(3) row(4) row(5) row(6)
+#endif
+
+/* --- for the tables --------------------------------------------------------------------------------------------- */
+
+/* Fewer tiles are not worth the transforms of the weights: four of 7 x 7 with 48 -> 128 channels took as long as
+ * oneDNN's direct convolution. */
+enum { FEWEST_TILES = 8 };
+
+/* Pictures take no data gradient: nobody asks for it. */
+static inline bool winograd8_supports(const graph *g, const node *n)
+{
+    const conv2d_attr *t = n->attr;
+    const window_attr *w = &t->window;
+    const bool forward = n->op == &conv2d_op, data = n->op == &conv2d_grad_data_op;
+    const shape *src = &g->values[data ? n->out[0] : n->in[0]].shape;
+    const shape *dst = &g->values[forward ? n->out[0] : n->in[1]].shape;
+    const int phase = w->stride.h, taps = (w->size.h + phase - 1) / phase;
+    const bool square = w->size.w == w->size.h && w->stride.w == phase, picture = src->dim[1] < 4;
+    if (!simd_matches(g, n) || t->groups != 1 || w->dilation.h != 1 || w->dilation.w != 1 || !square ||
+        dst->dim[1] < 4 || taps > 5 || taps < (phase == 1 ? 4 : 3))
+        return false;
+    if (picture ? data || (phase != 2 && phase != 4) : phase != 1)
+        return false;
+    return (data ? tiling_of(w, dst, src, true) : tiling_of(w, src, dst, false)).count >= FEWEST_TILES;
+}
+
+/* Of the weights, the same as direct kernels read: blocks of BLOCK x BLOCK with the outputs inside, or, of a
+ * picture's, blocks of outputs with the channels around them. */
+static inline layout winograd8_weights(bool picture)
+{
+    if (picture)
+        return (layout){.permuted = 1, .order = {0, 2, 3, 1}, .nblocks = 1, .axis = {0}, .block = {BLOCK}};
+    return (layout){.nblocks = 2, .axis = {1, 0}, .block = {BLOCK, BLOCK}};
+}
+
+#endif
