@@ -232,8 +232,7 @@ static void parts_range(const step *s, int64_t begin, int64_t end)
             const int64_t first = j.g.count * r / j.runs, next = j.g.count * (r + 1) / j.runs;
             run_tiles(&j, first, next - first, weights, (vec *)s->workspace + j.weights + part * j.buffer);
         }
-    if (j.stream)
-        _mm_sfence();
+    vec_stream_end(j.stream);
 }
 
 static brasa_status run(const step *s)
