@@ -1,4 +1,4 @@
-/* bench_ops.c - `brasa bench ops`: every kernel over the cases of its op, forward and backward.
+/* bench_ops.c - `brasa bench ops`: every kernel over the cases of its op, or a given one, forward and backward.
  *
  * A case becomes a graph of one layer and a loss, as in the tests; the profile of its session gives the times. The
  * first session takes the kernels that training would take; each further kernel of an op has a session of its own.
@@ -59,6 +59,7 @@ static void print_row(bench *b, const graph *g, const step *s, const samples *t)
         json_text(&b->json, "part", part);
         json_text(&b->json, "kernel", s->kernel->name);
         json_real(&b->json, "median_us", median * 1e6);
+        json_real(&b->json, "fastest_us", samples_at(t, 0) * 1e6);
         json_real(&b->json, "gflop_per_s", gflops);
         json_real(&b->json, "gb_per_s", gbytes);
         json_int(&b->json, "runs", t->count);
@@ -122,6 +123,12 @@ typedef struct kernel_list {
     const kernel *kernel[MOST_STEPS];
 } kernel_list;
 
+static bool is_reference(const kernel *k)
+{
+    const size_t length = strlen(k->name);
+    return length > 4 && strcmp(k->name + length - 4, "_ref") == 0;
+}
+
 static void list_others(const bench *b, const program *p, kernel_list *list)
 {
     for (int i = 0; i < p->nsteps; i++) {
@@ -129,7 +136,7 @@ static void list_others(const bench *b, const program *p, kernel_list *list)
         if (!is_measured(b, s))
             continue;
         for (const kernel *k = NULL; (k = kernel_next(s->node->op, F32, k)) != NULL;) {
-            bool known = k == s->kernel || list->count == MOST_STEPS;
+            bool known = k == s->kernel || list->count == MOST_STEPS || (b->options->words > 1 && is_reference(k));
             for (int j = 0; j < list->count && !known; j++)
                 known = list->kernel[j] == k;
             if (!known)
@@ -183,6 +190,21 @@ static int refuse_op(const char *word)
     return complain(FAILED, "there is no op '%s'%s", word, nearest_hint(&n).text);
 }
 
+/* All cases of b->op, or the given one. */
+static int bench_op(bench *b)
+{
+    const op_case given = {.in = b->options->word[1], .layer = b->options->words > 2 ? b->options->word[2] : ""};
+    if (b->options->words > 1) {
+        b->c = &given;
+        return bench_case(b);
+    }
+    int code = DONE;
+    for (b->c = b->op->cases; b->c->in && code == DONE; b->c++)
+        if (!(b->c->flags & (CASE_FAILS | CASE_PLAN)))
+            code = bench_case(b);
+    return code;
+}
+
 int run_bench_ops(const options *o)
 {
     if (o->sum)
@@ -200,11 +222,8 @@ int run_bench_ops(const options *o)
     int code = DONE;
     for (int i = 0; op_at(i) && code == DONE; i++) {
         b.op = op_at(i);
-        if (!has_cases(b.op) || (wanted && b.op != wanted))
-            continue;
-        for (b.c = b.op->cases; b.c->in && code == DONE; b.c++)
-            if (!(b.c->flags & (CASE_FAILS | CASE_PLAN)))
-                code = bench_case(&b);
+        if (has_cases(b.op) && (!wanted || b.op == wanted))
+            code = bench_op(&b);
     }
     progress_end(&b.progress);
     if (o->json) {

@@ -133,16 +133,18 @@ static const verb verbs[] = {
         .name = "bench ops",
         .run = run_bench_ops,
         .summary = "time of every kernel over the cases of its op",
-        .words = "[OP]",
-        .max_words = 1,
+        .words = "[OP [INPUTS SETTINGS]]",
+        .max_words = 3,
         .options = "batch classes dialect json kernels quiet seconds seed steps sum threads",
         .details = "Median of at least 5 runs, and as many as fit --seconds a case (0.03). GB/s counts "
-                   "what must be read and written once. The cases are those that the tests prove. "
+                   "what must be read and written once. The cases are those that the tests prove, or the "
+                   "one that is given, as shapes and as settings, without the reference kernels. "
                    "With --sum each node of that network's training step is run several times in a row "
                    "(--steps, 5) on the step's own data; the sum of the medians is what the step would take if "
                    "the kernels did not get in each other's way, and the step itself stands beside it. With "
                    "--kernels a node that has several of that name counts with the fastest of them.",
         .examples = "brasa bench ops\nbrasa bench ops dense --threads 1\n"
+                    "brasa bench ops conv2d 32x64x56x56 \"64 3x3 pad=1\"\n"
                     "brasa bench ops --sum resnet50 --batch 32\n"
                     "brasa bench ops --sum resnet50 --batch 32 --kernels onednn",
     },

@@ -184,6 +184,9 @@ def test_bench():
     ops = {r["op"] for r in rows}
     check("every layer was measured", {"add", "batchnorm", "conv2d", "dense", "maxpool", "softmax"} <= ops, ops)
     check("one op", {r["op"] for r in gives("bench", "ops", "relu", "--seconds", "0").get("rows", [])} == {"relu"})
+    rows = gives("bench", "ops", "conv2d", "2x16x9x9", "32 3x3 pad=1", "--seconds", "0").get("rows", [])
+    check("a given case", {(r["case"], r["layer"]) for r in rows} == {("2x16x9x9", "32 3x3 pad=1")})
+    check("the fastest run", all(0 < r["fastest_us"] <= r["median_us"] for r in rows))
     check("text of ops", "GFLOP/s" in works("bench", "ops", "dense", "--seconds", "0"))
     total = gives("bench", "ops", "--sum", "letter_mlp", "--batch", "16")
     check("--sum", total and abs(sum(k["alone_s"] for k in total["kernels"]) / total["sum_s"] - 1) < 1e-6
@@ -260,6 +263,8 @@ def test_refusals():
     refuses(2, "--sum takes no --seconds", "bench", "ops", "--sum", "letter_mlp", "--seconds", "1")
     refuses(2, "--sum takes no op", "bench", "ops", "relu", "--sum", "letter_mlp")
     refuses(1, "there is no model", "bench", "ops", "--sum", "nope")
+    refuses(1, "conv2d", "bench", "ops", "conv2d", "2x16x9x9", "32 30x30")
+    refuses(1, "not a shape", "bench", "ops", "conv2d", "2xq", "32 3x3")
     refuses(1, "there is no op 'conv3d', did you mean 'conv2d'", "bench", "ops", "conv3d")
     refuses(1, "brasa: ", "explain", "mnist\ncnn")
     r = run()
