@@ -178,6 +178,22 @@ BRASA_API int64_t brasa_graph_param_total(const brasa_graph *graph);
 
 /* --- session: a compiled network, ready to run ---------------------------------------------------------- */
 
+/* Kernels chosen by the clock. Where several can do a node, each runs a few times on made-up numbers while the
+ * session is made, and the fastest is taken. That depends on the machine and on the node alone, so that times can be
+ * kept in a file; nothing is written unless `cache` names one. Kernels differ in the last digits of what they
+ * compute: sessions that are to give the same bits need the same choices, from one cache or one record. */
+typedef struct brasa_tuning {
+    bool measure;      /* false, or with plan_only: files are asked only; what they do not know is the first kernel */
+    const char *cache; /* a file of times, of any number of networks and machines; written when something was
+                          measured, where that is possible; NULL: none */
+    const char *record;  /* a file of brasa_session_save_tuning: what it says is taken, on any machine; NULL: none */
+    uint64_t most_bytes; /* of memory to measure in, beside what the session has; 0: as much as a node needs */
+    /* Called before each node that is timed, `done` of `total`; false stops it, and the session is not made. Also
+     * with a note about a file that could not be read. NULL: nobody is told. */
+    bool (*watch)(void *user, int64_t done, int64_t total, const char *note);
+    void *user;
+} brasa_tuning;
+
 typedef struct brasa_session_options {
     int64_t batch;         /* N of a training step; 0: 1 */
     const char *optimizer; /* "sgd lr=0.01 momentum=0.9", "adadelta", ...; NULL: "sgd"; see brasa help optimizers */
@@ -201,6 +217,8 @@ typedef struct brasa_session_options {
      * the result is that of the whole batch but for rounding. 0 or 1: the batch is whole. See brasa_session_new. */
     int64_t parts;
     bool deterministic; /* the same bits whatever the number of threads: a few kernels then run on one of them */
+    const brasa_tuning *tuning; /* copied, texts too. NULL, and always with deterministic: the first kernel of a list
+                                   that takes the node */
 } brasa_session_options;
 
 /* Compiles the graph: infer, differentiate, fuse, choose kernels, lay out memory, set initial weights.
@@ -221,7 +239,7 @@ BRASA_API const char *brasa_session_error(const brasa_session *session);
 
 /* Makes ready for another batch size (the last, smaller batch of an epoch, say), for training or evaluation.
  * Sizes not made ready are made so on first use; doing it here keeps the steps free of allocation.
- * The largest first saves memory. */
+ * The largest first saves memory. A size that is new may take the place of what was fed and can be fetched. */
 BRASA_API brasa_status brasa_session_prepare(brasa_session *session, bool training, int64_t batch);
 
 /* Copies into the input of that name for the next step of the current size: N x ... elements, float (double
@@ -264,12 +282,17 @@ typedef struct brasa_memory {
 } brasa_memory;
 BRASA_API brasa_status brasa_session_memory(const brasa_session *session, brasa_memory *out);
 
+/* Writes which kernels were chosen by their times, for brasa_tuning.record: a session made with it computes with the
+ * same ones. */
+BRASA_API brasa_status brasa_session_save_tuning(const brasa_session *session, const char *path);
+
 /* Timing of every node: profile on, run steps, then explain. */
 BRASA_API void brasa_session_profile(brasa_session *session, bool on);
 
-enum { BRASA_EXPLAIN_TEXT = 0, BRASA_EXPLAIN_JSON = 1 };
+enum { BRASA_EXPLAIN_TEXT = 0, BRASA_EXPLAIN_JSON = 1, BRASA_EXPLAIN_TUNING = 2 };
 /* Writes every step of the current program with its op, shapes, kernel, layout, offset, bytes and, after
- * profiled steps, time. `write` is called with pieces of text and returns false to stop. */
+ * profiled steps, time; or, for TUNING, the kernels that were chosen by their times. `write` is called with pieces of
+ * text and returns false to stop. */
 BRASA_API brasa_status brasa_session_explain(brasa_session *session, int32_t format,
                                              bool (*write)(void *user, const char *text, size_t length), void *user);
 

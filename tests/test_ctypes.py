@@ -11,7 +11,7 @@ class SessionOptions(ctypes.Structure):
                 ("seed", c_uint64), ("inference", c_bool), ("plan_only", c_bool), ("float64", c_bool),
                 ("keep_gradients", c_bool), ("no_fusion", c_bool), ("no_inplace", c_bool), ("kernels", c_char_p),
                 ("freeze", c_char_p), ("class_weights", c_void_p), ("class_weight_count", c_int32),
-                ("parts", c_int64), ("deterministic", c_bool)]
+                ("parts", c_int64), ("deterministic", c_bool), ("tuning", c_void_p)]
 
 
 brasa = ctypes.CDLL(os.path.join(BUILD, "libbrasa.so"))

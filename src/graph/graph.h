@@ -90,7 +90,8 @@ typedef struct node {
     activation act; /* applied to output 0 on its way out: set by fuse */
     bool dead;      /* removed by the next graph_sweep */
     const kernel *kernel;
-    void *state; /* the kernel's own, from kernel->open */
+    void *state;                 /* the kernel's own, from kernel->open */
+    const struct choice *choice; /* what the kernel was chosen from by its time, or NULL: see tune.h */
 } node;
 
 /* A tensor has at most 2^40 elements: the sizes of a million of them add up in 63 bits. */
@@ -116,6 +117,7 @@ struct brasa_graph {
     uint64_t seed;
     /* Of every softmax_cross_entropy; NULL: what it has itself. */
     const struct constants_attr *class_weights;
+    struct tuner *tuner; /* of a program; NULL: a node takes the first kernel of its list */
     const char *scope;
     const char *file; /* the model file that it was read from, or NULL */
     value *values;

@@ -1,59 +1,81 @@
 /* select.c - a kernel for every node, a layout for every value.
  *
  * First the kernels: a node takes the first of its list that supports it. Then the layouts, node by node in order:
- * the kernel says in which it reads and writes, and as all are chosen it may look at what its readers want. A value
- * keeps the layout its producer writes; where a reader wants another, a reorder node is placed before it, once for
- * all readers that want the same. Weights have no producer: they take the layout of the first kernel that reads them
- * and keep it for the whole run, with their gradients and the optimizer's slots. So do inputs, and whoever feeds them
- * writes it.
+ * where the graph has a tuner, it may know a faster kernel now (tune.h); the kernel says in which layouts it reads
+ * and writes, and as all are chosen it may look at what its readers want. A value keeps the layout its producer
+ * writes; where a reader wants another, a reorder node is placed before it, once for all readers that want the same.
+ * Weights have no producer: they take the layout of the first kernel that reads them and keep it for the whole run,
+ * with their gradients and the optimizer's slots. So do inputs, and whoever feeds them writes it.
  */
-#include "graph/graph.h"
-#include "ops/op.h"
+#include "graph/tune.h"
 
 #include <string.h>
 
-/* Gives node i kernel k, where it takes the node. */
-static brasa_status try_kernel(graph *g, int i, const kernel *k)
+brasa_status select_try(graph *g, node *n, const kernel *k)
 {
-    if (k->isa > g->ctx->isa || (k->supports && !k->supports(g, &g->nodes[i])))
+    if (k->isa > g->ctx->isa || (k->supports && !k->supports(g, n)))
         return BRASA_NO_KERNEL;
-    g->nodes[i].kernel = k;
-    return k->open ? k->open(g, &g->nodes[i]) : BRASA_OK;
+    n->kernel = k;
+    return k->open ? k->open(g, n) : BRASA_OK;
 }
 
-/* Gives node i its kernel: the first of its list that takes it, or one whose name contains `only` where there is one.
+/* Gives a node its kernel: the first of its list that takes it, or one whose name contains `only` where there is one.
  */
-static brasa_status choose(graph *g, int i, const char *only)
+static brasa_status choose(graph *g, node *n, const char *only)
 {
-    const op_def *op = g->nodes[i].op;
+    const op_def *op = n->op;
     for (int pass = only ? 0 : 1; pass < 2; pass++) {
         for (const kernel *k = kernel_next(op, g->real, NULL); k; k = kernel_next(op, g->real, k)) {
             if (pass == 0 && only && !strstr(k->name, only))
                 continue;
-            brasa_status status = try_kernel(g, i, k);
+            brasa_status status = select_try(g, n, k);
             if (status != BRASA_NO_KERNEL)
                 return status;
         }
     }
-    return fail(g->ctx, BRASA_NO_KERNEL, "%s '%s': this build has no kernel for it in %s", op->name, g->nodes[i].name,
+    return fail(g->ctx, BRASA_NO_KERNEL, "%s '%s': this build has no kernel for it in %s", op->name, n->name,
                 dtype_name(g->real));
+}
+
+brasa_status select_first(graph *g, node *n)
+{
+    return choose(g, n, NULL);
+}
+
+static void give_up(graph *g, node *n)
+{
+    if (n->state)
+        n->kernel->close(g->ctx, n->state);
+    n->state = NULL;
 }
 
 /* Kernels that take some layouts only know now, when those of the inputs are settled, whether the node is for them.
  */
-static brasa_status confirm(graph *g, int i, const char *only)
+static brasa_status confirm(graph *g, node *n, const char *only)
 {
-    node *n = &g->nodes[i];
     if (!n->kernel->supports || n->kernel->supports(g, n))
         return BRASA_OK;
-    if (n->state)
-        n->kernel->close(g->ctx, n->state);
-    n->state = NULL;
-    return choose(g, i, only);
+    give_up(g, n);
+    return choose(g, n, only);
 }
 
-/* What the kernel of a node wants: in[] and out[], zeroed before. */
-static void wanted(const graph *g, const node *n, layout *in, layout *out)
+/* The fastest kernel, where that is known. */
+static brasa_status tune(graph *g, int i)
+{
+    node *n = &g->nodes[i];
+    const kernel *first = n->kernel, *best = NULL;
+    brasa_status status = tuner_choose(g->tuner, g, i, &best);
+    if (status != BRASA_OK || !best || best == first)
+        return status;
+    give_up(g, n);
+    status = select_try(g, n, best);
+    if (status != BRASA_NO_KERNEL)
+        return status;
+    n->choice = NULL; /* made with another version, say */
+    return choose(g, n, NULL);
+}
+
+void select_layouts(const graph *g, const node *n, layout *in, layout *out)
 {
     if (n->kernel->layouts) {
         n->kernel->layouts(g, n, in, out);
@@ -114,7 +136,7 @@ static int reordered(selection *s, int v, const layout *l, const char *name, nod
     g->nodes[n].role = role;
     g->values[out].layout = *l;
     g->values[out].settled = true;
-    if (choose(g, n, NULL) != BRASA_OK)
+    if (choose(g, &g->nodes[n], NULL) != BRASA_OK)
         return -1;
     s->made = grown;
     s->made[s->nmade++] = (struct reordered){v, out};
@@ -135,7 +157,7 @@ static brasa_status settle(selection *s, int i)
     layout *in = pool_get(&g->pool, (size_t)(nin + nout) + 1, sizeof *in), *out = in + nin;
     if (!in)
         return fail_memory(g->ctx, (size_t)(nin + nout) * sizeof *in);
-    wanted(g, &g->nodes[i], in, out);
+    select_layouts(g, &g->nodes[i], in, out);
     for (int k = 0; k < nin; k++) {
         int v = g->nodes[i].in[k];
         if (!g->values[v].settled) { /* state, and inputs that nobody has read yet */
@@ -167,9 +189,11 @@ brasa_status pass_select(graph *g, const char *only)
     const int count = g->nnodes;
     brasa_status status = BRASA_OK;
     for (int i = 0; i < count && status == BRASA_OK; i++)
-        status = choose(g, i, only);
+        status = choose(g, &g->nodes[i], only);
     for (int i = 0; i < count && status == BRASA_OK; i++) {
-        status = confirm(g, i, only);
+        status = confirm(g, &g->nodes[i], only);
+        if (status == BRASA_OK && g->tuner && !only)
+            status = tune(g, i);
         if (status == BRASA_OK)
             status = settle(&s, i);
     }

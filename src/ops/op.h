@@ -94,7 +94,7 @@ struct op_def {
     int min_in, max_in; /* inputs, not counting parameters; max_in 0: any number */
     unsigned labels;    /* bit i: input i is labels; all others are real numbers */
     size_t attr_size;
-    const field *fields;                                /* NULL: none */
+    const field *fields; /* NULL: none; where kernels are chosen by their times, these tell nodes apart */
     void (*set_defaults)(void *attr, const dialect *d); /* where they depend on the dialect; may be NULL */
     params_hook params;                                 /* NULL: no parameters */
     brasa_status (*infer)(infer_args *a);               /* NULL: emitted with emit_like or emit_into only */

@@ -242,6 +242,7 @@ static program *program_new(brasa_session *s, bool training, int64_t batch)
     g->inference = s->options.inference;
     g->class_weights = s->class_weights;
     g->deterministic = s->options.deterministic;
+    g->tuner = s->tuner;
     g->in_parts = training && s->part;
     p->batch = batch;
     p->training = training;
@@ -270,6 +271,19 @@ static brasa_status describe(brasa_session *s, program *p, program *last)
     return status;
 }
 
+/* Kernels are timed in the transient memory, where there is some: what it held is gone then. */
+static brasa_status choose_kernels(brasa_session *s, graph *g)
+{
+    if (!s->tuner)
+        return pass_select(g, s->kernels);
+    tuner_lend(s->tuner, s->arena ? s->arena + s->persistent : NULL, s->transient);
+    brasa_status status = pass_select(g, s->kernels);
+    if (s->tuner->filled)
+        s->fed = s->ran = NULL;
+    const brasa_status rest = tuner_rest(s->tuner);
+    return status == BRASA_OK ? rest : status;
+}
+
 /* ... and from there to steps that can run. */
 static brasa_status compile(brasa_session *s, program *p)
 {
@@ -285,7 +299,7 @@ static brasa_status compile(brasa_session *s, program *p)
     if (status == BRASA_OK)
         status = bind_states(s, g);
     if (status == BRASA_OK)
-        status = pass_select(g, s->kernels);
+        status = choose_kernels(s, g);
     if (status == BRASA_OK && !s->options.no_fusion)
         status = pass_parts(g);
     if (status == BRASA_OK)
@@ -397,6 +411,13 @@ static brasa_status read_class_weights(brasa_session *s, const brasa_session_opt
     return BRASA_OK;
 }
 
+static brasa_status read_tuning(brasa_session *s, const brasa_tuning *from)
+{
+    brasa_tuning t = *from;
+    t.measure = t.measure && !s->options.plan_only;
+    return tuner_new(s->ctx, &t, &s->tuner);
+}
+
 static brasa_status read_parts(brasa_session *s, const brasa_session_options *o)
 {
     const int64_t batch = s->options.batch;
@@ -421,6 +442,9 @@ static brasa_status start(brasa_session *s, const brasa_session_options *o)
         return fail(s->ctx, BRASA_BAD_ARGUMENT, "clip_norm: expected a number of at least 0, got %g", o->clip_norm);
     if (o->kernels && !(s->kernels = pool_text(&s->pool, "%s", o->kernels)))
         return fail_memory(s->ctx, strlen(o->kernels) + 1);
+    /* Deterministic: what is the fastest on one number of threads may not be so on another. */
+    if (o->tuning && !o->deterministic && !o->kernels && (status = read_tuning(s, o->tuning)) != BRASA_OK)
+        return status;
     if (o->freeze && (status = freeze_read(s, o->freeze)) != BRASA_OK)
         return status;
     if (o->class_weights && (status = read_class_weights(s, o)) != BRASA_OK)
@@ -473,6 +497,7 @@ brasa_status brasa_session_new(brasa_graph *g, const brasa_session_options *opti
     s->options = *o;
     s->options.optimizer = s->options.schedule = s->options.kernels = s->options.freeze = NULL;
     s->options.class_weights = NULL;
+    s->options.tuning = NULL;
     s->options.batch = o->batch ? o->batch : 1;
     brasa_status status = start(s, o);
     if (status == BRASA_OK)
@@ -492,6 +517,7 @@ void brasa_session_free(brasa_session *s)
         s->programs = next;
     }
     free_program(s, s->update);
+    tuner_free(s->tuner);
     mem_put(s->ctx, s->block);
     pool_free(&s->pool);
     mem_put(s->ctx, s);
@@ -540,6 +566,12 @@ brasa_status brasa_session_memory(const brasa_session *s, brasa_memory *out)
             out->optimizer += bytes;
     }
     return BRASA_OK;
+}
+
+brasa_status brasa_session_save_tuning(const brasa_session *s, const char *path)
+{
+    const tuner none = {.ctx = s->ctx};
+    return tune_write_record(s->tuner ? s->tuner : &none, path);
 }
 
 void brasa_session_profile(brasa_session *s, bool on)

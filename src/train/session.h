@@ -3,6 +3,7 @@
 #define TRAIN_SESSION_H
 
 #include "graph/exec.h"
+#include "graph/tune.h"
 #include "ops/optimizer.h"
 
 /* A tensor that outlives a step: a parameter, a buffer, an optimizer's slot, the step counter. */
@@ -24,6 +25,7 @@ struct brasa_session {
     brasa_session_options options; /* the texts in it are not kept: they are parsed below */
     const char *kernels, *freeze;  /* copied */
     constants_attr *class_weights; /* copied, or NULL */
+    tuner *tuner;                  /* or NULL */
     pool pool;
 
     const optimizer_def *optimizer;

@@ -462,8 +462,10 @@ const op_def conv2d_op = {
     .cost = cost,
     .cases = cases,
 };
-const op_def conv2d_grad_data_op = {.name = "conv2d_grad_data", .attr_size = sizeof(conv2d_attr), .cost = cost};
-const op_def conv2d_grad_weights_op = {.name = "conv2d_grad_weights", .attr_size = sizeof(conv2d_attr), .cost = cost};
+const op_def conv2d_grad_data_op = {
+    .name = "conv2d_grad_data", .attr_size = sizeof(conv2d_attr), .fields = fields, .cost = cost};
+const op_def conv2d_grad_weights_op = {
+    .name = "conv2d_grad_weights", .attr_size = sizeof(conv2d_attr), .fields = fields, .cost = cost};
 
 const op_def *const conv2d_parts[] = {&conv2d_op, &conv2d_grad_data_op, &conv2d_grad_weights_op, NULL};
 const kernel conv2d_ref[] = {

@@ -1,0 +1,305 @@
+/* tune.c - which choices there are, and what is known about them: see tune.h. */
+#include "graph/tune.h"
+
+#include "core/cpu_name.h"
+#include "core/hash.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+/* A node of fewer operations is over before it matters, and its time is mostly noise. */
+static const double least_flops = 1e5;
+/* Of kernels that are as fast the first one is taken, so that noise does not decide: within 3 %. */
+static const double margin = 1.03;
+
+/* --- keys --------------------------------------------------------------------------------------------------------
+ */
+
+typedef struct text {
+    char *at;
+    size_t length, size;
+    bool cut;
+} text;
+
+static bool append(void *user, const char *piece, size_t length)
+{
+    text *x = user;
+    if (x->cut || length >= x->size - x->length) {
+        x->cut = true;
+        return false;
+    }
+    for (size_t i = 0; i < length; i++) /* a key is a part of a line */
+        x->at[x->length++] = piece[i] == '\n' || piece[i] == '\t' ? ' ' : piece[i];
+    x->at[x->length] = '\0';
+    return true;
+}
+
+static void print(text *x, const char *format, ...) BRASA_PRINTF(2, 3);
+static void print(text *x, const char *format, ...)
+{
+    char piece[256];
+    va_list args;
+    va_start(args, format);
+    const int length = vsnprintf(piece, sizeof piece, format, args);
+    va_end(args);
+    if (length < 0 || (size_t)length >= sizeof piece)
+        x->cut = true;
+    else
+        append(x, piece, (size_t)length);
+}
+
+/* Everything that the time of a node depends on, in words: "conv2d f32 32x64x56x56 64x64x3x3 64 > 32x64x56x56 relu
+ * {...}". Inputs that lie otherwise than the first kernel wants them have their layout behind the shape, so that
+ * programs share a choice wherever they can. False where there are too many words. */
+static bool describe(const graph *g, const node *n, const layout *usual, const layout *first, char key[TUNE_KEY_SIZE])
+{
+    static const char *const acts[] = {[ACT_NONE] = "", [ACT_RELU] = " relu", [ACT_RELU6] = " relu6"};
+    text x = {.at = key, .size = TUNE_KEY_SIZE};
+    print(&x, "%s %s", n->op->name, dtype_name(g->real));
+    for (int k = 0; k < n->nin; k++) {
+        const value *v = &g->values[n->in[k]];
+        print(&x, " %s", shape_print(&v->shape).text);
+        if (!layout_equal(&usual[k], &first[k]))
+            print(&x, ":%s", layout_print(&usual[k], v->shape.rank, "abcdef").text);
+    }
+    for (int k = 0; k < n->nout; k++)
+        print(&x, "%s%s", k ? " " : " > ", shape_print(&g->values[n->out[k]].shape).text);
+    print(&x, "%s", acts[n->act]);
+    if (n->op->fields && n->attr) {
+        json j = {.write = append, .user = &x, .depth = 1}; /* a line does not end here */
+        append(&x, " ", 1);
+        fields_to_json(&j, n->op->fields, n->attr);
+    }
+    return !x.cut;
+}
+
+static uint64_t hash_of(const char *key)
+{
+    return hash_bytes(HASH_START, key, strlen(key));
+}
+
+const char *tuner_machine(pool *p)
+{
+    const char *onednn = library_onednn();
+    return pool_text(p, "%s, %s, brasa %s, oneDNN %s, %d thread%s", cpu_name().text, isa_name(p->ctx->isa),
+                     brasa_version(), onednn ? onednn : "none", p->ctx->threads, p->ctx->threads == 1 ? "" : "s");
+}
+
+/* --- the list ----------------------------------------------------------------------------------------------------
+ */
+
+choice *tuner_add(tuner *t, const char *machine, const char *key)
+{
+    const uint64_t hash = hash_of(key);
+    for (int i = 0; i < t->count; i++)
+        if (t->choices[i]->hash == hash && strcmp(t->choices[i]->node, key) == 0 &&
+            strcmp(t->choices[i]->machine, machine) == 0)
+            return t->choices[i];
+    choice **grown = pool_grow(&t->pool, t->choices, t->count, &t->capacity, sizeof *grown);
+    choice *c = pool_get(&t->pool, 1, sizeof *c);
+    const char *names[2] = {strcmp(machine, t->machine) == 0 ? t->machine : pool_text(&t->pool, "%s", machine),
+                            pool_text(&t->pool, "%s", key)};
+    if (!grown || !c || !names[0] || !names[1])
+        return NULL;
+    *c = (choice){.machine = names[0], .node = names[1], .hash = hash};
+    t->choices = grown;
+    return t->choices[t->count++] = c;
+}
+
+static bool same_kernels(const choice *a, const choice *b)
+{
+    bool same = a->count == b->count;
+    for (int i = 0; same && i < a->count; i++)
+        same = strcmp(a->tried[i].kernel, b->tried[i].kernel) == 0;
+    return same;
+}
+
+/* A run's own choice stands. Another one holds for this machine, and while the same kernels are to choose from. */
+static choice *find(const tuner *t, const choice *wanted)
+{
+    choice *found = NULL;
+    for (int i = 0; i < t->count; i++) {
+        choice *c = t->choices[i];
+        if (c->hash != wanted->hash || strcmp(c->node, wanted->node) != 0)
+            continue;
+        if (c->recorded)
+            return c;
+        if (strcmp(c->machine, t->machine) == 0 && same_kernels(c, wanted))
+            found = c;
+    }
+    return found;
+}
+
+static const kernel *named(const op_def *op, dtype real, const char *name)
+{
+    const kernel *k = kernel_next(op, real, NULL);
+    while (k && strcmp(k->name, name) != 0)
+        k = kernel_next(op, real, k);
+    return k;
+}
+
+/* --- choosing ----------------------------------------------------------------------------------------------------
+ */
+
+/* The node's kernel and those after it that support the node. The reference kernels, plain C, would take minutes. */
+static void list_candidates(const graph *g, const node *n, choice *c)
+{
+    for (const kernel *k = n->kernel; k && c->count < MOST_TRIED; k = kernel_next(n->op, g->real, k)) {
+        if (k->isa == ISA_ANY || k->isa > g->ctx->isa)
+            continue;
+        if (k == n->kernel || !k->supports || k->supports(g, n))
+            c->tried[c->count++].kernel = k->name;
+    }
+}
+
+static double flops_of(const graph *g, const node *n)
+{
+    return n->op->cost ? n->op->cost(g, n).flops : (double)shape_count(&g->values[n->out[0]].shape);
+}
+
+static int best_of(const choice *c)
+{
+    int64_t least = 0;
+    for (int i = 0; i < c->count; i++)
+        if (c->tried[i].nanoseconds && (!least || c->tried[i].nanoseconds < least))
+            least = c->tried[i].nanoseconds;
+    for (int i = 0; i < c->count; i++)
+        if (c->tried[i].nanoseconds && (double)c->tried[i].nanoseconds <= (double)least * margin)
+            return i;
+    return 0;
+}
+
+/* Measures, and puts the result into the list; *out NULL: it could not be measured here. */
+static brasa_status time_node(tuner *t, graph *g, int i, const layout *usual, choice *c, choice **out)
+{
+    *out = NULL;
+    if (t->watch && !t->watch(t->user, i, g->nnodes, NULL))
+        return fail(t->ctx, BRASA_WRONG_STATE, "stopped while kernels were timed");
+    brasa_status status = tuner_measure(t, g, i, usual, c);
+    if (status == BRASA_NO_KERNEL) {
+        t->open++;
+        return BRASA_OK;
+    }
+    if (status != BRASA_OK)
+        return status;
+    choice *added = tuner_add(t, t->machine, c->node);
+    if (!added)
+        return fail_memory(t->ctx, sizeof *added);
+    added->count = c->count;
+    added->best = best_of(c);
+    memcpy(added->tried, c->tried, sizeof c->tried);
+    added->fresh = true;
+    t->measured++;
+    *out = added;
+    return BRASA_OK;
+}
+
+/* The layouts that cost nothing: those that tensors have, or will have by the first kernel of the list. */
+static void find_usual(const graph *g, const node *n, const layout *first, layout *usual)
+{
+    for (int k = 0; k < n->nin + n->nout; k++) {
+        const value *v = &g->values[k < n->nin ? n->in[k] : n->out[k - n->nin]];
+        usual[k] = v->settled || v->kind == VALUE_INPUT ? v->layout : first[k];
+    }
+}
+
+brasa_status tuner_choose(tuner *t, graph *g, int i, const kernel **best)
+{
+    node *n = &g->nodes[i];
+    char key[TUNE_KEY_SIZE];
+    choice wanted = {.node = key};
+    *best = NULL;
+    list_candidates(g, n, &wanted);
+    if (n->kernel->isa == ISA_ANY || wanted.count < 2 || flops_of(g, n) < least_flops)
+        return BRASA_OK;
+    const size_t count = (size_t)(n->nin + n->nout);
+    layout *first = pool_get(&g->pool, 2 * count, sizeof *first), *usual = first + count;
+    if (!first)
+        return fail_memory(g->ctx, 2 * count * sizeof *first);
+    select_layouts(g, n, first, first + n->nin);
+    find_usual(g, n, first, usual);
+    if (!describe(g, n, usual, first, key))
+        return BRASA_OK;
+    wanted.hash = hash_of(key);
+    choice *c = find(t, &wanted);
+    if (!c && t->measure) {
+        brasa_status status = time_node(t, g, i, usual, &wanted, &c);
+        if (status != BRASA_OK)
+            return status;
+    } else if (!c) {
+        t->open++;
+    }
+    if (!c)
+        return BRASA_OK;
+    c->used = true;
+    n->choice = c;
+    *best = named(n->op, g->real, c->tried[c->best].kernel);
+    return BRASA_OK;
+}
+
+/* --- beginning and end -------------------------------------------------------------------------------------------
+ */
+
+static brasa_status read_file(tuner *t, const char *path, bool record)
+{
+    const char *note = NULL;
+    brasa_status status = tune_read(t, path, record, &note);
+    if (status == BRASA_OK && note && t->watch)
+        t->watch(t->user, 0, 0, note);
+    return status;
+}
+
+brasa_status tuner_new(brasa_context *ctx, const brasa_tuning *o, tuner **out)
+{
+    tuner *t = mem_get(ctx, sizeof *t);
+    *out = NULL;
+    if (!t)
+        return fail_memory(ctx, sizeof *t);
+    *t = (tuner){.ctx = ctx, .pool = {.ctx = ctx}, .measure = o->measure, .run = tuner_run_step};
+    t->watch = o->watch;
+    t->user = o->user;
+    t->most_bytes = o->most_bytes < (uint64_t)INT64_MAX ? (int64_t)o->most_bytes : 0;
+    t->machine = tuner_machine(&t->pool);
+    t->cache = o->cache ? pool_text(&t->pool, "%s", o->cache) : NULL;
+    brasa_status status = t->machine && (t->cache || !o->cache) ? BRASA_OK : fail_memory(ctx, 0);
+    if (status == BRASA_OK && o->record)
+        status = read_file(t, o->record, true);
+    if (status == BRASA_OK && t->cache)
+        status = read_file(t, t->cache, false);
+    if (status == BRASA_OK)
+        *out = t;
+    else
+        tuner_free(t);
+    return status;
+}
+
+void tuner_free(tuner *t)
+{
+    if (!t)
+        return;
+    mem_put(t->ctx, t->block);
+    pool_free(&t->pool);
+    mem_put(t->ctx, t);
+}
+
+void tuner_lend(tuner *t, void *arena, int64_t bytes)
+{
+    t->lent = arena;
+    t->lent_bytes = arena ? bytes : 0;
+    t->filled = 0;
+}
+
+brasa_status tuner_rest(tuner *t)
+{
+    mem_put(t->ctx, t->block);
+    t->block = t->room = NULL;
+    t->room_bytes = 0;
+    tuner_lend(t, NULL, 0);
+    if (!t->measured || !t->cache)
+        return BRASA_OK;
+    /* Where nothing can be written, nothing is kept. */
+    const brasa_status status = tune_write(t, t->cache);
+    t->measured = 0;
+    return status == BRASA_OUT_OF_MEMORY ? status : BRASA_OK;
+}

@@ -1,0 +1,348 @@
+/* tune_time.c - how long the kernels of one node take: see tune.h.
+ *
+ * A node is timed by itself, in memory with made-up numbers. Every candidate is opened on a copy of the node, and all
+ * of them work on the same tensors; they run in turns, the first round warms up, and the least time of each counts. A
+ * candidate that wants a tensor in another layout than it will have pays for a reorder of it. */
+#define _POSIX_C_SOURCE 200809L
+#include "graph/tune.h"
+
+#include "core/random.h"
+#include "core/threads.h"
+#include "graph/plan.h"
+
+#include <string.h>
+#include <time.h>
+
+/* Rounds that count: so many at most, and LEAST_ROUNDS once they took ENOUGH nanoseconds, the least times of all
+ * added up: what another process took away does not count. Where one run takes LONG nanoseconds, whoever is
+ * `hopeless` times slower than another is not asked again, and whoever is left alone has won: a large network would
+ * take minutes otherwise. The first round warms up. */
+enum { LEAST_ROUNDS = 4, MOST_ROUNDS = 20, ENOUGH = 20000000, LONG = 100000000 };
+static const double hopeless = 1.25, hopeless_first = 2;
+
+typedef struct trial {
+    node node; /* a copy, opened for this kernel */
+    step step;
+    layout *layout; /* of inputs and outputs */
+    bool taken;     /* opened, and in the race */
+} trial;
+
+typedef struct trials {
+    tuner *tuner;
+    graph *g;
+    const node *n;
+    pool pool;
+    int count;
+    trial trial[MOST_TRIED];
+    int64_t *offset; /* of inputs and outputs in the room, the same for all */
+    int64_t bytes;   /* of the room */
+} trials;
+
+brasa_status tuner_run_step(const step *s, int64_t *nanoseconds)
+{
+    struct timespec a, b;
+    clock_gettime(CLOCK_MONOTONIC, &a);
+    const brasa_status status = s->kernel->run(s);
+    clock_gettime(CLOCK_MONOTONIC, &b);
+    *nanoseconds = (int64_t)(b.tv_sec - a.tv_sec) * 1000000000 + (b.tv_nsec - a.tv_nsec);
+    if (*nanoseconds < 1)
+        *nanoseconds = 1;
+    return status;
+}
+
+/* --- memory ------------------------------------------------------------------------------------------------------
+ */
+
+/* Numbers near one: a pattern of them, again and again. Pages are touched here. */
+static void fill(tuner *t, int64_t bytes)
+{
+    enum { PATTERN = 4099 };
+    const random_stream from = {.purpose = RANDOM_TEST};
+    float *at = (float *)(void *)t->room;
+    const int64_t count = bytes / (int64_t)sizeof *at, done = t->filled / (int64_t)sizeof *at;
+    for (int64_t i = done; i < count;) {
+        const int64_t left = count - i, some = left < PATTERN ? left : PATTERN;
+        if (i < PATTERN)
+            for (int64_t k = 0; k < some; k++)
+                at[i + k] = (float)random_normal(&from, (uint64_t)(i + k));
+        else
+            memcpy(at + i, at, (size_t)some * sizeof *at);
+        i += some;
+    }
+    t->filled = bytes > t->filled ? bytes : t->filled;
+}
+
+/* Room for so many bytes, full of numbers. BRASA_NO_KERNEL: more than may be taken. */
+static brasa_status make_room(tuner *t, int64_t bytes)
+{
+    if (t->lent && bytes <= t->lent_bytes && !t->block) {
+        t->room = t->lent;
+    } else if (t->most_bytes && bytes > t->most_bytes) {
+        return fail(t->ctx, BRASA_NO_KERNEL, "kernels are timed in at most %lld bytes", (long long)t->most_bytes);
+    } else if (!t->block || bytes > t->room_bytes) {
+        mem_put(t->ctx, t->block);
+        t->filled = t->room_bytes = 0;
+        t->block = t->ctx->alloc(t->ctx->user, (size_t)bytes + PLAN_ALIGN);
+        if (!t->block)
+            return fail_memory(t->ctx, (size_t)bytes);
+        t->room = (char *)t->block + (PLAN_ALIGN - (uintptr_t)t->block % PLAN_ALIGN) % PLAN_ALIGN;
+        t->room_bytes = bytes;
+    }
+    fill(t, bytes);
+    return BRASA_OK;
+}
+
+static int64_t align_up(int64_t bytes)
+{
+    return (bytes + PLAN_ALIGN - 1) / PLAN_ALIGN * PLAN_ALIGN;
+}
+
+static const value *value_of(const trials *t, int k)
+{
+    return &t->g->values[k < t->n->nin ? t->n->in[k] : t->n->out[k - t->n->nin]];
+}
+
+/* The input that is rewritten as output k, or -1. */
+static int rewritten(const node *n, int k)
+{
+    for (int i = 0; k >= n->nin && i < n->nin; i++)
+        if (n->in[i] == n->out[k - n->nin])
+            return i;
+    return -1;
+}
+
+static int64_t stored_bytes(const trials *t, const trial *r, int k)
+{
+    const value *v = value_of(t, k);
+    return layout_count(&r->layout[k], &v->shape) * (int64_t)dtype_size(v->type);
+}
+
+/* A place for each tensor that is large enough for all, and the workspace behind them. */
+static void place(trials *t)
+{
+    const int args = t->n->nin + t->n->nout;
+    int64_t scratch = 0;
+    t->bytes = 0;
+    for (int k = 0; k < args; k++) {
+        const int same = rewritten(t->n, k);
+        int64_t most = 0;
+        for (int i = 0; i < t->count; i++)
+            if (t->trial[i].taken && stored_bytes(t, &t->trial[i], k) > most)
+                most = stored_bytes(t, &t->trial[i], k);
+        t->offset[k] = same >= 0 ? t->offset[same] : t->bytes;
+        t->bytes += same >= 0 ? 0 : align_up(most);
+    }
+    for (int i = 0; i < t->count; i++) {
+        const trial *r = &t->trial[i];
+        const int64_t bytes = r->taken && r->node.kernel->workspace ? r->node.kernel->workspace(t->g, &r->node) : 0;
+        scratch = bytes > scratch ? bytes : scratch;
+    }
+    t->offset[args] = t->bytes;
+    t->bytes += align_up(scratch);
+}
+
+/* --- steps -------------------------------------------------------------------------------------------------------
+ */
+
+static void close_node(graph *g, node *n)
+{
+    if (n->state)
+        n->kernel->close(g->ctx, n->state);
+    n->state = NULL;
+}
+
+/* Opens a kernel on a copy of the node. It is out of the race where it refuses, or where it would write state in
+ * another layout than that has. */
+static brasa_status open_trial(trials *t, trial *r, const char *name)
+{
+    const int nin = t->n->nin, args = nin + t->n->nout;
+    const kernel *k = kernel_next(t->n->op, t->g->real, NULL);
+    while (k && strcmp(k->name, name) != 0)
+        k = kernel_next(t->n->op, t->g->real, k);
+    r->node = *t->n;
+    r->node.state = NULL;
+    r->layout = pool_get(&t->pool, (size_t)args + 1, sizeof *r->layout);
+    r->step.in = pool_get(&t->pool, (size_t)args + 1, sizeof *r->step.in);
+    if (!r->layout || !r->step.in)
+        return fail_memory(t->g->ctx, (size_t)args * sizeof *r->step.in);
+    brasa_status status = k ? select_try(t->g, &r->node, k) : BRASA_NO_KERNEL;
+    r->taken = status == BRASA_OK;
+    if (status != BRASA_OK)
+        return status == BRASA_NO_KERNEL ? BRASA_OK : status;
+    select_layouts(t->g, &r->node, r->layout, r->layout + nin);
+    for (int i = nin; i < args; i++)
+        if (value_of(t, i)->settled && !layout_equal(&value_of(t, i)->layout, &r->layout[i]))
+            r->taken = false;
+    return BRASA_OK;
+}
+
+static brasa_status bind_trial(const trials *t, trial *r)
+{
+    const graph *g = t->g;
+    const int nin = t->n->nin, args = nin + t->n->nout;
+    arg *a = r->step.in;
+    for (int k = 0; k < args; k++) {
+        const value *v = value_of(t, k);
+        const int64_t count = layout_count(&r->layout[k], &v->shape);
+        a[k] = (arg){.data = t->tuner->room + t->offset[k],
+                     .shape = v->shape,
+                     .count = count,
+                     .sample = count / (v->shape.rank ? v->shape.dim[0] : 1),
+                     .type = v->type,
+                     .layout = r->layout[k]};
+        if (v->type != F32 && v->type != F64) /* labels and counters: zero is always one */
+            memset(a[k].data, 0, (size_t)count * dtype_size(v->type));
+    }
+    r->step = (step){.kernel = r->node.kernel,
+                     .node = &r->node,
+                     .attr = r->node.attr,
+                     .nin = nin,
+                     .nout = args - nin,
+                     .in = a,
+                     .out = a + nin,
+                     .workspace = t->tuner->room + t->offset[args],
+                     .state = r->node.state,
+                     .threads = g->ctx->threads,
+                     .seed = g->seed};
+    return r->node.kernel->bind ? r->node.kernel->bind(&r->step) : BRASA_OK;
+}
+
+/* --- races -------------------------------------------------------------------------------------------------------
+ */
+
+/* Takes those out of the race that cannot win any more; how many are left. */
+static int thin_out(bool *in, int count, const int64_t *least, double limit)
+{
+    int64_t fastest = INT64_MAX;
+    int left = 0;
+    for (int i = 0; i < count; i++)
+        if (in[i] && least[i] < fastest)
+            fastest = least[i];
+    for (int i = 0; i < count; i++) {
+        in[i] = in[i] && (double)least[i] <= (double)fastest * limit;
+        left += in[i];
+    }
+    return left;
+}
+
+/* Whether the race is over after this round, from 0. */
+static bool is_over(bool *in, int count, const int64_t *least, int round)
+{
+    int64_t sum = 0, fastest = INT64_MAX;
+    for (int i = 0; i < count; i++) {
+        sum += in[i] ? least[i] : 0;
+        fastest = in[i] && least[i] < fastest ? least[i] : fastest;
+    }
+    if (fastest >= LONG && thin_out(in, count, least, round ? hopeless : hopeless_first) < 2)
+        return true;
+    return round == MOST_ROUNDS || (round >= LEAST_ROUNDS && sum * round >= ENOUGH);
+}
+
+/* Runs all in turns; least[] is the least time of each, 0 of those that do not take part. */
+static brasa_status race(tuner *t, trial *list, int count, int64_t *least)
+{
+    bool in[MOST_TRIED];
+    for (int i = 0; i < count; i++)
+        in[i] = list[i].taken;
+    int round = 0;
+    do
+        for (int i = 0; i < count; i++) {
+            int64_t took = 0;
+            const brasa_status status = in[i] ? t->run(&list[i].step, &took) : BRASA_OK;
+            if (status != BRASA_OK)
+                return status;
+            if (in[i] && (round <= 1 || took < least[i])) /* the first one counts for whoever is not asked again */
+                least[i] = took;
+        }
+    while (!is_over(in, count, least, round++));
+    return BRASA_OK;
+}
+
+static brasa_status race_in_pool(tuner *t, trial *list, int count, int64_t *least)
+{
+    const int threads = t->ctx->threads;
+    const threads_state saved = threads_enter(threads);
+    const brasa_status status = race(t, list, count, least);
+    threads_leave(saved, threads);
+    return status;
+}
+
+/* What it costs to bring a tensor from one layout to another. The room is large enough for the tensor twice, in any
+ * case where somebody would ask. */
+static brasa_status time_reorder(tuner *t, const value *like, const layout *from, const layout *to, int64_t *least)
+{
+    graph g;
+    graph_init(&g, t->ctx);
+    g.real = like->type;
+    trials x = {.tuner = t, .g = &g, .count = 1, .pool = {.ctx = t->ctx}};
+    int64_t offset[3];
+    layout both[2] = {*from, *to};
+    arg args[3];
+    const int in = graph_value(&g, VALUE_TEMP, like->type, &like->shape, NULL);
+    const int n = emit_like(&g, &reorder_op, "tune", NULL, 1, &in, 1, &in);
+    brasa_status status = n < 0 ? g.status : BRASA_OK;
+    if (status == BRASA_OK) {
+        g.values[in].layout = *from;
+        g.values[g.nodes[n].out[0]].layout = *to;
+        status = select_first(&g, &g.nodes[n]);
+    }
+    if (status == BRASA_OK) {
+        x.n = &g.nodes[n];
+        x.offset = offset;
+        x.trial[0] = (trial){.node = g.nodes[n], .step = {.in = args}, .layout = both, .taken = true};
+        place(&x);
+        status = make_room(t, x.bytes);
+    }
+    if (status == BRASA_OK)
+        status = bind_trial(&x, &x.trial[0]);
+    if (status == BRASA_OK)
+        status = race_in_pool(t, x.trial, 1, least);
+    graph_clear(&g);
+    return status;
+}
+
+/* Adds to the times what the layouts cost. */
+static brasa_status add_reorders(trials *t, const layout *usual, int64_t *least)
+{
+    const int nin = t->n->nin, args = nin + t->n->nout;
+    brasa_status status = BRASA_OK;
+    for (int i = 0; i < t->count; i++)
+        for (int k = 0; k < args && t->trial[i].taken && status == BRASA_OK; k++) {
+            const layout *own = &t->trial[i].layout[k];
+            int64_t took[1] = {0};
+            if (layout_equal(own, &usual[k]))
+                continue;
+            status =
+                time_reorder(t->tuner, value_of(t, k), k < nin ? &usual[k] : own, k < nin ? own : &usual[k], took);
+            least[i] += took[0];
+        }
+    return status;
+}
+
+brasa_status tuner_measure(tuner *t, graph *g, int i, const layout *usual, choice *c)
+{
+    const int args = g->nodes[i].nin + g->nodes[i].nout;
+    int64_t least[MOST_TRIED] = {0};
+    trials x = {.tuner = t, .g = g, .n = &g->nodes[i], .count = c->count, .pool = {.ctx = t->ctx}};
+    x.offset = pool_get(&x.pool, (size_t)args + 1, sizeof *x.offset);
+    brasa_status status = x.offset ? BRASA_OK : fail_memory(t->ctx, (size_t)args * sizeof *x.offset);
+    for (int k = 0; k < x.count && status == BRASA_OK; k++)
+        status = open_trial(&x, &x.trial[k], c->tried[k].kernel);
+    if (status == BRASA_OK) {
+        place(&x);
+        status = make_room(t, x.bytes);
+    }
+    for (int k = 0; k < x.count && status == BRASA_OK; k++)
+        if (x.trial[k].taken)
+            status = bind_trial(&x, &x.trial[k]);
+    if (status == BRASA_OK)
+        status = race_in_pool(t, x.trial, x.count, least);
+    if (status == BRASA_OK)
+        status = add_reorders(&x, usual, least);
+    for (int k = 0; k < x.count; k++) {
+        close_node(g, &x.trial[k].node);
+        c->tried[k].nanoseconds = x.trial[k].taken ? least[k] : 0;
+    }
+    pool_free(&x.pool);
+    return status;
+}
