@@ -154,7 +154,7 @@ static int bench_session(bench *b, const kernel *only, kernel_list *others)
         code = complain(FAILED, "%s", brasa_graph_error(n.graph));
     if (code == DONE) {
         brasa_session_options s = {.optimizer = "sgd lr=0.001", .kernels = only ? only->name : NULL};
-        code = network_compile(&n, &s);
+        code = network_compile(&n, NULL, s); /* all of them have their turn anyway */
     }
     if (code == DONE)
         code = network_make_data(&n, 1, 0);

@@ -120,7 +120,7 @@ static int bench(network *n, const options *o, result *r)
         return complain(FAILED, "%s: nothing in it can be trained", o->word[0]);
     brasa_session_options s = {
         .batch = o->batch, .optimizer = BENCH_OPTIMIZER, .seed = (uint64_t)o->seed, .kernels = o->kernels};
-    int code = network_compile(n, &s);
+    int code = network_compile(n, o, s);
     if (code == DONE)
         code = network_make_data(n, o->batch, (uint64_t)o->seed);
     if (code == DONE)

@@ -235,7 +235,7 @@ static int bench_session(sum *s, network *n, const char *kernels, const kernel *
     if (code == DONE && brasa_graph_param_total(n->graph) == 0)
         code = complain(FAILED, "%s: nothing in it can be trained", s->options->sum);
     if (code == DONE)
-        code = network_compile(n, &session);
+        code = network_compile(n, s->options, session);
     if (code == DONE)
         code = network_make_data(n, of_model.batch, (uint64_t)of_model.seed);
     if (code == DONE)

@@ -2,13 +2,13 @@
  * system does not tell is "unknown" (null in JSON). */
 #define _GNU_SOURCE
 #include "build_info.h"
-#include "cli.h"
+#include "tuning.h"
 
 #include "core/cgroup.h"
 #include "core/isa.h"
 #include "core/threads.h"
 #include "data/codec.h"
-#include "ops/op.h"
+#include "graph/tune.h"
 
 #include <sched.h>
 #include <stdio.h>
@@ -140,7 +140,53 @@ void machine_json(json *j)
     json_close(j, '}');
 }
 
-static void print_json(const machine *m)
+/* --- the file of kernels' times ------------------------------------------------------------------------------ */
+
+typedef struct times {
+    bool off;
+    char path[TUNING_PATH_SIZE]; /* "": none is kept */
+    int choices;                 /* for this machine, version and number of threads */
+    char note[200];              /* what is wrong with it, or "" */
+} times;
+
+static bool take_note(void *user, int64_t done, int64_t total, const char *note)
+{
+    times *t = user;
+    (void)done;
+    (void)total;
+    if (note)
+        snprintf(t->note, sizeof t->note, "%s", note);
+    return true;
+}
+
+static times read_times(const options *o)
+{
+    times t = {.off = tuning_off(o)};
+    brasa_context *ctx = NULL;
+    tuner *all = NULL;
+    if (!tuning_cache(t.path, false))
+        t.path[0] = '\0';
+    const brasa_tuning wish = {.cache = t.path[0] ? t.path : NULL, .watch = take_note, .user = &t};
+    if (brasa_context_new(NULL, &ctx) == BRASA_OK && tuner_new(ctx, &wish, &all) == BRASA_OK)
+        t.choices = all->count;
+    tuner_free(all);
+    brasa_context_free(ctx);
+    return t;
+}
+
+static void print_times(const times *t)
+{
+    if (t->off)
+        printf("tuning    off: the first kernel that fits is taken (BRASA_TUNE)\n");
+    else if (!t->path[0])
+        printf("tuning    on, and nothing is kept (BRASA_CACHE)\n");
+    else
+        printf("tuning    %d choices for this machine in %s\n", t->choices, t->path);
+    if (t->note[0])
+        printf("          %s\n", t->note);
+}
+
+static void print_json(const machine *m, const times *t)
 {
     json j = json_stdout();
     json_open(&j, NULL, '{');
@@ -148,10 +194,15 @@ static void print_json(const machine *m)
     json_int(&j, "layers", m->layers);
     json_int(&j, "ops", m->ops);
     json_int(&j, "kernels", m->kernels);
+    json_open(&j, "tuning", '{');
+    json_bool(&j, "on", !t->off);
+    json_text(&j, "cache", t->path[0] ? t->path : NULL);
+    json_int(&j, "choices", t->choices);
+    json_close(&j, '}');
     json_close(&j, '}');
 }
 
-static void print_text(const machine *m)
+static void print_text(const machine *m, const times *t)
 {
     printf("brasa     %s, %s, OpenMP %s\n", brasa_version(), build_compiler(), build_openmp());
     printf("cpu       %s\n", m->cpu[0] ? m->cpu : "unknown");
@@ -175,6 +226,7 @@ static void print_text(const machine *m)
            isa_available() == ISA_ANY ? ", plain C" : "");
     if (!isa_limit_known())
         printf("          BRASA_ISA=%s is none of these: it is passed over\n", getenv("BRASA_ISA"));
+    print_times(t);
     if (library_onednn())
         printf("oneDNN    %s\n", library_onednn());
     else
@@ -192,10 +244,11 @@ static void print_text(const machine *m)
 
 int run_doctor(const options *o)
 {
-    machine m = examine();
+    const machine m = examine();
+    const times t = read_times(o);
     if (o->json)
-        print_json(&m);
+        print_json(&m, &t);
     else
-        print_text(&m);
+        print_text(&m, &t);
     return DONE;
 }

@@ -20,7 +20,7 @@ static int explain(network *n, const options *o)
         progress_end(&p);
     }
     if (status == BRASA_OK) {
-        int32_t format = o->json ? BRASA_EXPLAIN_JSON : BRASA_EXPLAIN_TEXT;
+        int32_t format = o->json ? BRASA_EXPLAIN_JSON : o->tuned ? BRASA_EXPLAIN_TUNING : BRASA_EXPLAIN_TEXT;
         status = brasa_session_explain(n->session, format, write_stdout, NULL);
     }
     return status == BRASA_OK ? DONE : complain(FAILED, "%s", brasa_session_error(n->session));
@@ -34,14 +34,17 @@ int run_explain(const options *o)
         .seed = (uint64_t)o->seed,
         .inference = o->eval,
         .no_fusion = o->no_fusion,
-        .plan_only = !o->profile,
+        .plan_only = !o->profile && !o->tuned,
     };
     network n;
+    if (o->tuned && tuning_off(o))
+        return complain(MISUSED, "--tuned: kernels are not to be timed (%s)",
+                        o->no_tune ? "--no-tune" : "BRASA_TUNE");
     int code = network_start(&n, o->threads);
     if (code == DONE)
         code = network_build(&n, o);
     if (code == DONE)
-        code = network_compile(&n, &s);
+        code = network_compile(&n, o, s);
     if (code == DONE)
         code = explain(&n, o);
     network_close(&n);

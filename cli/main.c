@@ -33,7 +33,8 @@ static const verb verbs[] = {
         .words = "MODEL|FILE.net",
         .max_words = 1,
         .options = "batch class-weights clip-norm data deterministic dialect epochs fold folds freeze json keep mem "
-                   "no-augment no-shuffle no-stratify optimizer out patience preset quiet resume save-every schedule "
+                   "no-augment no-shuffle no-stratify no-tune optimizer out patience preset quiet resume save-every "
+                   "schedule "
                    "seed skip-bad split threads transform weights",
         .details = "Settings, figures of every epoch, checkpoints, weights and a report go into the run's folder. "
                    "Ctrl-C stops after the step; --resume goes on from there, with the same result as if nothing "
@@ -89,11 +90,14 @@ static const verb verbs[] = {
         .words = "MODEL|FILE.net",
         .min_words = 1,
         .max_words = 1,
-        .options = "batch classes dialect eval json no-fusion optimizer profile quiet seed threads",
+        .options = "batch classes dialect eval json no-fusion no-tune optimizer profile quiet seed threads tuned",
         .details = "Shows the program that a training step runs: forward, gradients and updates. "
+                   "Where several kernels can do a node, those are shown that were the fastest when a "
+                   "training, a benchmark or --tuned timed them here; --tuned lists what each took. "
                    "A dialect line in a file wins over --dialect.",
         .examples = "brasa explain mnist_cnn --batch 64\n"
                     "brasa explain my.net --batch 64 --profile 20\n"
+                    "brasa explain resnet50 --batch 32 --tuned\n"
                     "brasa explain letter_mlp --eval --json",
     },
     {
@@ -103,11 +107,12 @@ static const verb verbs[] = {
         .words = "MODEL|FILE.net",
         .min_words = 1,
         .max_words = 1,
-        .options = "batch classes dialect json mem optimizer threads",
+        .options = "batch classes dialect json mem no-tune optimizer threads",
         .details = "Memory is planned before the first step, so it is known to the byte: one "
                    "allocation that holds all of it, the last 64 bytes for alignment. Activations, "
                    "gradients and workspace share memory as they come and go; they are shown as "
-                   "they are at the fullest step. A network without batch norm can train on a large "
+                   "they are at the fullest step. Kernels are those that were timed here before, or the first "
+                   "ones that fit: nothing is timed for a plan. A network without batch norm can train on a large "
                    "batch in equal parts, one after the other, with the result of the whole batch.",
         .examples = "brasa plan resnet50 --batch 32\n"
                     "brasa plan vgg16 --batch 100 --mem 2G --optimizer \"sgd momentum=0.9\"\n"
@@ -120,8 +125,9 @@ static const verb verbs[] = {
         .words = "MODEL|FILE.net",
         .min_words = 1,
         .max_words = 1,
-        .options = "batch classes dialect json kernels quiet seconds seed steps threads",
-        .details = "One step copies a batch of made-up data in, computes loss and gradients, and "
+        .options = "batch classes dialect json kernels no-tune quiet seconds seed steps threads",
+        .details = "Kernels are timed and chosen first. One step copies a batch of made-up data in, computes loss "
+                   "and gradients, and "
                    "updates the weights with SGD, rate 0.001, momentum 0.9; all of it is timed. The "
                    "first two steps are not counted; then at least 3 are, and as many as fit --seconds "
                    "(5). The spread is that of the middle half: third quartile minus first. GFLOP/s counts the "
@@ -135,7 +141,7 @@ static const verb verbs[] = {
         .summary = "time of every kernel over the cases of its op",
         .words = "[OP [INPUTS SETTINGS]]",
         .max_words = 3,
-        .options = "batch classes dialect json kernels quiet seconds seed steps sum threads",
+        .options = "batch classes dialect json kernels no-tune quiet seconds seed steps sum threads",
         .details = "Median of at least 5 runs, and as many as fit --seconds a case (0.03). GB/s counts "
                    "what must be read and written once. The cases are those that the tests prove, or the "
                    "one that is given, as shapes and as settings, without the reference kernels. "

@@ -26,9 +26,15 @@ int network_build(network *n, const options *o)
     return status == BRASA_OK ? DONE : complain(FAILED, "%s", brasa_graph_error(n->graph));
 }
 
-int network_compile(network *n, const brasa_session_options *s)
+int network_compile(network *n, const options *o, brasa_session_options s)
 {
-    brasa_status status = brasa_session_new(n->graph, s, &n->session);
+    if (o) {
+        tuning_start(&n->tuning, o);
+        s.tuning = tuning_wish(&n->tuning);
+    }
+    brasa_status status = brasa_session_new(n->graph, &s, &n->session);
+    if (o)
+        tuning_end(&n->tuning);
     return status == BRASA_OK ? DONE : complain(FAILED, "%s", brasa_graph_error(n->graph));
 }
 

@@ -2,7 +2,7 @@
 #ifndef CLI_NETWORK_H
 #define CLI_NETWORK_H
 
-#include "cli.h"
+#include "tuning.h"
 
 #include "ops/op.h"
 
@@ -15,6 +15,7 @@ typedef struct network {
     brasa_context *context;
     brasa_graph *graph;
     brasa_session *session;
+    tuning tuning;
     int inputs;
     struct {
         const char *name; /* borrowed from the graph */
@@ -30,7 +31,8 @@ int network_start(network *n, int64_t threads);
 void network_close(network *n);
 /* The network o->word[0], with o's dialect and classes. */
 int network_build(network *n, const options *o);
-int network_compile(network *n, const brasa_session_options *s);
+/* Kernels are chosen as o says; NULL: the first ones that fit. */
+int network_compile(network *n, const options *o, brasa_session_options s);
 /* Uniform numbers in [0, 1) and uniform labels for every input. */
 int network_make_data(network *n, int64_t batch, uint64_t seed);
 

@@ -40,6 +40,7 @@ const option_def option_table[] = {
     {"no-fusion", OPTION_FLAG, AT(no_fusion), 0, 0, NULL, "merge no nodes: each layer runs by itself", NULL},
     {"no-shuffle", OPTION_FLAG, AT(no_shuffle), 0, 0, NULL, "samples in their own order", NULL},
     {"no-stratify", OPTION_FLAG, AT(no_stratify), 0, 0, NULL, "split without regard to classes", NULL},
+    {"no-tune", OPTION_FLAG, AT(no_tune), 0, 0, NULL, "the first kernel that fits, without timing others", NULL},
     {"optimizer", OPTION_TEXT, AT(optimizer), 0, 0, "TEXT", "such as \"sgd lr=0.01 momentum=0.9\" (sgd)", NULL},
     {"out", OPTION_TEXT, AT(out), 0, 0, "DIR", "the run's folder (runs/<date>-<model>-<n>)", NULL},
     {"patience", OPTION_INT, AT(patience), 1, 1000000, "N", "stop after N epochs without a better one", NULL},
@@ -60,6 +61,7 @@ const option_def option_table[] = {
     {"threads", OPTION_INT, AT(threads), 1, 1024, "N", "threads in all (all that may be used)", NULL},
     {"top", OPTION_INT, AT(top), 1, 1000000, "N", "show the N likeliest classes (3)", "3"},
     {"transform", OPTION_TEXT, AT(transform), 0, 0, "TEXT", "such as \"resize=256 crop=224 flip=horizontal\"", NULL},
+    {"tuned", OPTION_FLAG, AT(tuned), 0, 0, NULL, "time kernels, and show what each took", NULL},
     {"weights", OPTION_TEXT, AT(weights), 0, 0, "FILE", "safetensors to start from", NULL},
     {0},
 };

@@ -23,7 +23,7 @@ typedef struct options {
     const char *optimizer, *dialect, *sum, *kernels, *from;
     const char *data, *split, *transform, *schedule, *weights, *keep, *preset, *out, *resume;
     const char *freeze, *class_weights;
-    bool eval, help, json, markdown, no_fusion, quiet;
+    bool eval, help, json, markdown, no_fusion, no_tune, quiet, tuned;
     bool no_stratify, no_shuffle, no_augment, skip_bad, deterministic;
 } options;
 

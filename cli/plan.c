@@ -97,7 +97,8 @@ static void json_answer(const options *o, const fit *f)
 
 static int answer(network *n, const options *o)
 {
-    const brasa_session_options s = {.batch = o->batch, .optimizer = o->optimizer};
+    tuning_start(&n->tuning, o);
+    const brasa_session_options s = {.batch = o->batch, .optimizer = o->optimizer, .tuning = tuning_wish(&n->tuning)};
     const fit_budget budget = {.bytes = (uint64_t)o->mem};
     fit f;
     brasa_status status = fit_batch(n->graph, &s, &budget, &f);

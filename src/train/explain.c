@@ -3,6 +3,7 @@
 #include "core/numeric.h"
 #include "train/session.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -241,7 +242,64 @@ static void explain_text(sink *o, const brasa_session *s)
     const reorders moved = count_reorders(g, false), weights = count_reorders(g, true);
     print(o, "reorders: %d of activations, %s; %d of weights, %s\n", moved.count,
           numeric_bytes((double)moved.bytes).text, weights.count, numeric_bytes((double)weights.bytes).text);
+    if (s->tuner && s->tuner->open)
+        print(o, "kernels: %d nodes could run on others, which were not timed here yet\n", s->tuner->open);
     print(o, "offsets are those of output 0; '=': written over an input, '<': into its place in a concat\n");
+}
+
+/* --- kernels that were chosen by their times ---------------------------------------------------------------------
+ */
+
+static cell print_nanoseconds(int64_t ns)
+{
+    const step s = {.runs = 1, .nanoseconds = ns};
+    return ns ? print_time(&s) : cell_of("refused");
+}
+
+static void explain_choice(sink *o, const program *p, int i)
+{
+    const graph *g = &p->graph;
+    const node *n = &g->nodes[i];
+    const choice *c = n->choice;
+    int nodes = 0;
+    for (int k = 0; k < g->nnodes; k++) {
+        if (k < i && g->nodes[k].choice == c)
+            return; /* told before */
+        nodes += g->nodes[k].choice == c;
+    }
+    print(o, "%s, %s, %d node%s\n", layer_cell(n).text, shape_print(&g->values[n->out[0]].shape).text, nodes,
+          nodes == 1 ? "" : "s");
+    for (int k = 0; k < c->count; k++)
+        print(o, "  %c %-40s %9s\n", k == c->best ? '*' : ' ', c->tried[k].kernel,
+              print_nanoseconds(c->tried[k].nanoseconds).text);
+}
+
+static void explain_tuning(sink *o, const brasa_session *s)
+{
+    const program *p = s->current;
+    int chosen = 0;
+    for (int i = 0; i < p->graph.nnodes; i++) {
+        if (p->graph.nodes[i].choice)
+            explain_choice(o, p, i);
+        chosen += p->graph.nodes[i].choice != NULL;
+    }
+    print(o, "%d of %d nodes run on the fastest (*) of several kernels, reorders that it needs included\n", chosen,
+          p->graph.nnodes);
+}
+
+/* --- JSON --------------------------------------------------------------------------------------------------------
+ */
+
+static void json_choice(json *j, const choice *c)
+{
+    json_open(j, "tried", '[');
+    for (int k = 0; k < c->count; k++) {
+        json_open(j, NULL, '{');
+        json_text(j, "kernel", c->tried[k].kernel);
+        json_real(j, "us", c->tried[k].nanoseconds ? (double)c->tried[k].nanoseconds / 1000 : NAN);
+        json_close(j, '}');
+    }
+    json_close(j, ']');
 }
 
 static void json_value(json *j, const brasa_session *s, const value *v)
@@ -274,6 +332,8 @@ static void json_node(json *j, const brasa_session *s, const program *p, int i)
     json_text(j, "role", role_names[n->role]);
     json_text(j, "activation", n->act == ACT_NONE ? NULL : act_names[n->act] + 1);
     json_text(j, "kernel", st ? n->kernel->name : NULL);
+    if (n->choice)
+        json_choice(j, n->choice);
     json_text(j, "layout", print_layout(&g->values[n->out[0]]).text);
     json_bool(j, "in_place", p->plan.in_place[i]);
     json_int(j, "offset",
@@ -352,6 +412,8 @@ brasa_status brasa_session_explain(brasa_session *s, int32_t format,
     sink o = {write, user, false};
     if (format == BRASA_EXPLAIN_JSON)
         explain_json(&o, s);
+    else if (format == BRASA_EXPLAIN_TUNING)
+        explain_tuning(&o, s);
     else
         explain_text(&o, s);
     return o.failed ? fail(s->ctx, BRASA_BAD_FILE, "the explanation could not be written") : BRASA_OK;
