@@ -1,6 +1,7 @@
 /* train.c - `brasa train`: from options to settings, and a Ctrl-C that loses nothing. */
 #define _POSIX_C_SOURCE 200809L
 #include "build_info.h"
+#include "tuning.h"
 #include "watch.h"
 
 #include "train/presets.h"
@@ -28,10 +29,11 @@ static void catch_signals(void)
 /* A run goes on with its own settings. */
 static int check_resume(const options *o)
 {
-    static const char *const others[] = {
-        "batch",  "class-weights", "clip-norm",  "data",       "deterministic", "dialect",   "fold",      "folds",
-        "freeze", "keep",          "no-augment", "no-shuffle", "no-stratify",   "optimizer", "out",       "patience",
-        "preset", "save-every",    "schedule",   "seed",       "skip-bad",      "split",     "transform", "weights"};
+    static const char *const others[] = {"batch",      "class-weights", "clip-norm",   "data",       "deterministic",
+                                         "dialect",    "fold",          "folds",       "freeze",     "keep",
+                                         "no-augment", "no-shuffle",    "no-stratify", "no-tune",    "optimizer",
+                                         "out",        "patience",      "preset",      "save-every", "schedule",
+                                         "seed",       "skip-bad",      "split",       "transform",  "weights"};
     if (o->words)
         return complain(MISUSED, "--resume goes on with the run's own network: unexpected '%s'", o->word[0]);
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
@@ -67,6 +69,7 @@ static void apply(const options *o, train_settings *s)
     s->freeze = o->freeze;
     s->class_weights = o->class_weights;
     s->deterministic = o->deterministic;
+    s->no_tune = tuning_off(o);
     s->mem = o->mem;
 }
 
@@ -91,8 +94,15 @@ static int read_settings(brasa_context *ctx, const options *o, train_settings *s
 static int train(brasa_context *ctx, const options *o)
 {
     watch w = watch_start(o);
-    train_options t = {
-        .resume = o->resume, .out = o->out, .watch = watch_event, .user = &w, .facts = machine_json, .stop = &stop};
+    tuning kernels;
+    tuning_start(&kernels, o);
+    train_options t = {.resume = o->resume,
+                       .out = o->out,
+                       .watch = watch_event,
+                       .user = &w,
+                       .facts = machine_json,
+                       .stop = &stop,
+                       .tuning = tuning_wish(&kernels)};
     int code = o->resume ? check_resume(o) : read_settings(ctx, o, &t.settings);
     if (code != DONE)
         return code;

@@ -147,6 +147,13 @@ static void show(watch *w, const train_event *e)
         w->open = w->live;
         fflush(stdout);
         break;
+    case TRAIN_TUNE:
+        clear_line(w);
+        if (w->live)
+            printf("timing kernels  %lld/%lld", (long long)t->timed, (long long)t->nodes);
+        w->open = w->live;
+        fflush(stdout);
+        break;
     case TRAIN_BEGIN:
         clear_line(w);
         if (!w->quiet)
@@ -179,9 +186,9 @@ static void show(watch *w, const train_event *e)
 /* --- JSON ---------------------------------------------------------------------------------------------------- */
 
 static const char *const event_names[] = {
-    [TRAIN_READ] = "read",   [TRAIN_BEGIN] = "begin", [TRAIN_STEP] = "step",
-    [TRAIN_EPOCH] = "epoch", [TRAIN_SAVED] = "saved", [TRAIN_NOTE] = "note",
-    [TRAIN_ALARM] = "alarm", [TRAIN_END] = "end",     [TRAIN_FOLD] = "fold",
+    [TRAIN_READ] = "read",   [TRAIN_BEGIN] = "begin", [TRAIN_STEP] = "step",   [TRAIN_EPOCH] = "epoch",
+    [TRAIN_SAVED] = "saved", [TRAIN_NOTE] = "note",   [TRAIN_ALARM] = "alarm", [TRAIN_END] = "end",
+    [TRAIN_FOLD] = "fold",   [TRAIN_TUNE] = "tune",
 };
 
 static void figures_json(json *j, const training *t, const train_event *e)
@@ -222,6 +229,12 @@ static void begin_json(json *j, const training *t)
     json_int(j, "plan_bytes", (int64_t)u->memory.total + u->loader_bytes);
 }
 
+static void tune_json(json *j, const training *t)
+{
+    json_int(j, "node", t->timed + 1);
+    json_int(j, "nodes", t->nodes);
+}
+
 static void show_json(const train_event *e)
 {
     const training *t = e->training;
@@ -232,6 +245,8 @@ static void show_json(const train_event *e)
         json_int(&j, "fold", t->unit.fold);
     if (e->kind == TRAIN_READ)
         json_int(&j, "samples", t->read);
+    else if (e->kind == TRAIN_TUNE)
+        tune_json(&j, t);
     else if (e->kind == TRAIN_BEGIN)
         begin_json(&j, t);
     else if (e->kind == TRAIN_END)
@@ -247,7 +262,7 @@ static void show_json(const train_event *e)
 void watch_event(void *user, const train_event *e)
 {
     watch *w = user;
-    if (e->kind == TRAIN_STEP || e->kind == TRAIN_READ) {
+    if (e->kind == TRAIN_STEP || e->kind == TRAIN_READ || e->kind == TRAIN_TUNE) {
         const double now = clock_seconds();
         if (now - w->last < (w->live || w->json ? least_pause : log_pause))
             return;

@@ -318,6 +318,14 @@ brasa_status record_run(training *t)
     return replace_end(&r, status);
 }
 
+brasa_status record_kernels(training *t)
+{
+    const char *path = run_path(&t->task.pool, t->folder, KERNELS_FILE);
+    if (!path)
+        return BRASA_OUT_OF_MEMORY;
+    return t->unit.session->tuner ? brasa_session_save_tuning(t->unit.session, path) : BRASA_OK;
+}
+
 /* --- epochs.jsonl -------------------------------------------------------------------------------------------- */
 
 typedef struct line {

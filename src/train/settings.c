@@ -1,6 +1,7 @@
 /* settings.c - see settings.h. */
 #include "train/settings.h"
 
+#include "core/hash.h"
 #include "core/numeric.h"
 
 #include <math.h>
@@ -42,6 +43,7 @@ static const setting list[] = {
     {"freeze", TEXT, AT(freeze), false},
     {"class_weights", TEXT, AT(class_weights), false},
     {"deterministic", BOOL, AT(deterministic), false},
+    {"no_tune", BOOL, AT(no_tune), true},
     {"patience", INT, AT(patience), true},
     {"keep", TEXT, AT(keep), true},
     {"save_every", REAL, AT(save_every), true},
@@ -187,18 +189,16 @@ brasa_status settings_read(json_scan *s, char *key, void *reader)
     return json_skip(s);
 }
 
-/* FNV-1a, 64 bits. */
 static bool digest(void *user, const char *text, size_t length)
 {
     uint64_t *hash = user;
-    for (size_t i = 0; i < length; i++)
-        *hash = (*hash ^ (unsigned char)text[i]) * UINT64_C(0x100000001B3);
+    *hash = hash_bytes(*hash, text, length);
     return true;
 }
 
 uint64_t settings_digest(const train_settings *s)
 {
-    uint64_t hash = UINT64_C(0xCBF29CE484222325);
+    uint64_t hash = HASH_START;
     json j = {.write = digest, .user = &hash};
     json_open(&j, NULL, '{');
     for (int i = 0; i < SETTINGS; i++)

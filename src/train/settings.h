@@ -31,6 +31,7 @@ typedef struct train_settings {
     double save_every; /* seconds between checkpoints, beside those at the end of each epoch; 0: TRAIN_SAVE_EVERY */
     bool no_stratify, no_shuffle, no_augment, skip_bad;
     bool deterministic; /* the same bits whatever the number of threads */
+    bool no_tune;       /* the first kernels that fit: see train_options.tuning */
 } train_settings;
 
 #define TRAIN_OPTIMIZER  "sgd lr=0.01 momentum=0.9"

@@ -330,6 +330,8 @@ static brasa_status run_unit(training *t, int fold, bool *stopped, fold_result *
         status = record_run(t);
     t->recorded = true;
     if (status == BRASA_OK)
+        status = record_kernels(t);
+    if (status == BRASA_OK)
         status = unit_train(t, stopped);
     const metrics *m = &t->unit.metrics;
     *out = (fold_result){metrics_top1(m), metrics_top5(m), metrics_loss(m)};

@@ -4,8 +4,8 @@
  * &flag}; train_result r; brasa_status status = train_run(ctx, &o, &r);
  *
  * What happens is told to `watch` while it happens; everything that lasts is in the run's folder (record.h). The same
- * settings on the same machine with the same number of threads give the same bits, whether the training was
- * interrupted in between or not. */
+ * settings on the same machine with the same number of threads and the same choice of kernels give the same bits,
+ * whether the training was interrupted in between or not. */
 #ifndef TRAIN_TRAIN_H
 #define TRAIN_TRAIN_H
 
@@ -61,10 +61,12 @@ typedef struct unit {
     int64_t loader_bytes;
     int64_t kept_bytes;  /* of them for decoded pictures, at most */
     const char *kernels; /* their names, with blanks between them */
+    const char *choices; /* a number for which node has which */
 } unit;
 
 typedef enum train_event_kind {
     TRAIN_READ,  /* training->read samples were looked at, before all else */
+    TRAIN_TUNE,  /* kernels are timed: training->timed of training->nodes */
     TRAIN_BEGIN, /* of a unit: everything is ready */
     TRAIN_STEP,
     TRAIN_EPOCH,
@@ -92,6 +94,9 @@ typedef struct train_options {
     void *user;
     void (*facts)(json *j);            /* adds members about the program and the machine to run.json; NULL: none */
     const volatile sig_atomic_t *stop; /* not 0: stop after the step, with a checkpoint; NULL: nobody does */
+    /* How kernels are chosen; its record, most_bytes, watch and user do not count here. NULL: the first that fit.
+     * What a unit began with stands when it goes on, whatever is said here. */
+    const brasa_tuning *tuning;
 } train_options;
 
 struct training {
@@ -99,6 +104,7 @@ struct training {
     task task;
     dataset_report data; /* its hash, and what is wrong with it */
     int32_t read;        /* samples looked at for it */
+    int64_t timed, nodes;
     const char *folder;  /* the run's; NULL: not made yet */
     int lock;            /* held on it: a file descriptor, or -1 */
     bool made, made_all; /* the folder is new, and so is `runs` around it */
@@ -151,6 +157,8 @@ brasa_status unit_split_batch(training *t, brasa_session_options *o);
 brasa_status unit_evaluate_at_once(training *t, const brasa_session_options *o, int64_t *out);
 /* unit_memory.c: once the session's memory is known: what the loaders take, and what of it is for kept pictures. */
 brasa_status unit_share_memory(training *t);
+/* unit_memory.c: whether the session and the loaders need more than settings.mem. */
+bool unit_over_budget(const training *t);
 /* unit_memory.c: how the unit's samples are loaded, in batches of so many at most. */
 loader_options unit_loading(const training *t, bool train, int64_t size);
 

@@ -74,6 +74,12 @@ brasa_status trained_open(brasa_context *ctx, const char *folder, int fold, cons
     if (status == BRASA_OK)
         status = task_build(t, out->run.model);
     brasa_session_options o = {.batch = most, .inference = true};
+    brasa_tuning as_trained = {.record = NULL};
+    if (status == BRASA_OK && run_has(folder, KERNELS_FILE)) {
+        as_trained.record = run_path(&t->pool, folder, KERNELS_FILE);
+        status = as_trained.record ? BRASA_OK : BRASA_OUT_OF_MEMORY;
+        o.tuning = &as_trained;
+    }
     if (status == BRASA_OK && mem && t->set)
         status = fit_samples(t, mem, &o);
     t->settings.batch = o.batch;

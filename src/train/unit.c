@@ -1,5 +1,6 @@
 /* unit.c - one training of a run: split, session and loaders; its checkpoints; its beginning and its end. */
 #define _POSIX_C_SOURCE 200809L
+#include "core/hash.h"
 #include "core/replace.h"
 #include "train/checkpoint.h"
 #include "train/record.h"
@@ -68,6 +69,16 @@ static brasa_status prepare_sizes(brasa_session *s, bool train, int64_t count, i
     return status;
 }
 
+/* Of the kernels of all steps of all programs, in their order. */
+static uint64_t digest_kernels(const brasa_session *s)
+{
+    uint64_t hash = HASH_START;
+    for (const program *p = s->programs; p; p = p->next)
+        for (int i = 0; i < p->nsteps; i++)
+            hash = hash_bytes(hash, p->steps[i].kernel->name, strlen(p->steps[i].kernel->name) + 1);
+    return hash;
+}
+
 static brasa_status list_kernels(unit *u)
 {
     const char *names[MOST_KERNELS];
@@ -81,6 +92,37 @@ static brasa_status list_kernels(unit *u)
     for (int i = 0; i < count; i++)
         strcat(strcat(text, i ? " " : ""), names[i]);
     u->kernels = text;
+    u->choices = pool_text(&u->pool, "%016llx", (unsigned long long)digest_kernels(u->session));
+    return u->choices ? BRASA_OK : fail_memory(u->pool.ctx, 0);
+}
+
+/* --- kernels by the clock ------------------------------------------------------------------------------------ */
+
+static bool look_on(void *user, int64_t done, int64_t total, const char *note)
+{
+    training *t = user;
+    t->timed = done;
+    t->nodes = total;
+    train_tell(t, note ? TRAIN_NOTE : TRAIN_TUNE, NULL, note);
+    return !t->options->stop || !*t->options->stop;
+}
+
+/* How the unit's kernels are chosen; false: the first that fit. The run's record stands. What it does not know is
+ * decided once: not in a unit that has a checkpoint already. */
+static brasa_status tuning_wish(training *t, brasa_tuning *out, bool *tuned)
+{
+    const unit *u = &t->unit;
+    const brasa_tuning *given = t->task.settings.no_tune ? NULL : t->options->tuning;
+    const bool begun = u->folder && run_has(u->folder, CHECKPOINT_FILE);
+    *out = (brasa_tuning){.measure = given && given->measure && !begun,
+                          .cache = given && !begun ? given->cache : NULL,
+                          .most_bytes = (uint64_t)t->task.settings.mem,
+                          .watch = look_on,
+                          .user = t};
+    if (t->folder && run_has(t->folder, KERNELS_FILE) &&
+        !(out->record = run_path(&t->unit.pool, t->folder, KERNELS_FILE)))
+        return BRASA_OUT_OF_MEMORY;
+    *tuned = out->measure || out->cache || out->record;
     return BRASA_OK;
 }
 
@@ -99,10 +141,32 @@ static brasa_session_options session_wish(const training *t)
                                    .deterministic = s->deterministic};
 }
 
+/* The session with all its programs. */
+static brasa_status make_programs(training *t, const brasa_session_options *o)
+{
+    unit *u = &t->unit;
+    brasa_session_free(u->session);
+    u->session = NULL;
+    brasa_status status = brasa_session_new(t->task.graph, o, &u->session);
+    if (status == BRASA_OK)
+        status = prepare_sizes(u->session, true, u->split.trains, t->task.settings.batch);
+    if (status == BRASA_OK)
+        status = prepare_sizes(u->session, false, u->split.tests, u->at_once);
+    if (status == BRASA_OK)
+        status = list_kernels(u);
+    if (status == BRASA_OK)
+        status = brasa_session_memory(u->session, &u->memory);
+    return status;
+}
+
+/* Parts are those of the first kernels that fit, so that they are the same when the run goes on. Should the fastest
+ * need more memory than there is, the first ones do it. */
 static brasa_status make_session(training *t)
 {
     unit *u = &t->unit;
     brasa_session_options o = session_wish(t);
+    brasa_tuning tuning;
+    bool tuned = false;
     brasa_status status = BRASA_OK;
     if (u->folder && run_has(u->folder, CHECKPOINT_FILE))
         status = checkpoint_parts(t->task.ctx, u->checkpoint, o.batch, &o.parts);
@@ -112,16 +176,14 @@ static brasa_status make_session(training *t)
     if (status == BRASA_OK)
         status = unit_evaluate_at_once(t, &o, &u->at_once);
     if (status == BRASA_OK)
-        status = brasa_session_new(t->task.graph, &o, &u->session);
+        status = tuning_wish(t, &tuning, &tuned);
+    o.tuning = tuned ? &tuning : NULL;
     if (status == BRASA_OK)
-        status = list_kernels(u);
-    if (status == BRASA_OK)
-        status = prepare_sizes(u->session, true, u->split.trains, t->task.settings.batch);
-    if (status == BRASA_OK)
-        status = prepare_sizes(u->session, false, u->split.tests, u->at_once);
-    if (status == BRASA_OK)
-        status = brasa_session_memory(u->session, &u->memory);
-    return status;
+        status = make_programs(t, &o);
+    if (status != BRASA_OK || !tuned || !unit_over_budget(t))
+        return status;
+    o.tuning = NULL;
+    return make_programs(t, &o);
 }
 
 static brasa_status make_loader(training *t, bool train, loader **out)
@@ -189,7 +251,7 @@ checkpoint_terms unit_terms(const training *t)
     return (checkpoint_terms){.settings = settings_digest(s),
                               .threads = s->deterministic ? 0 : brasa_context_threads(t->task.ctx),
                               .parts = t->unit.parts,
-                              .kernels = t->unit.kernels};
+                              .kernels = t->unit.choices};
 }
 
 brasa_status unit_save_weights(training *t)

@@ -120,13 +120,23 @@ brasa_status unit_evaluate_at_once(training *t, const brasa_session_options *o, 
     return status;
 }
 
+static int64_t loaders_size(const training *t)
+{
+    return loader_size(t, true, unit_loading(t, true, t->task.settings.batch).batch) +
+           loader_size(t, false, unit_loading(t, false, t->unit.at_once).batch);
+}
+
+bool unit_over_budget(const training *t)
+{
+    const int64_t budget = t->task.settings.mem;
+    return budget && (int64_t)t->unit.memory.total + loaders_size(t) + feeder_size(t, 0) > budget;
+}
+
 /* The programs for evaluation and for what is left at an epoch's end are there now, too. */
 brasa_status unit_share_memory(training *t)
 {
     unit *u = &t->unit;
-    const int64_t budget = t->task.settings.mem, none = feeder_size(t, 0);
-    const int64_t loaders = loader_size(t, true, unit_loading(t, true, t->task.settings.batch).batch) +
-                            loader_size(t, false, unit_loading(t, false, u->at_once).batch);
+    const int64_t budget = t->task.settings.mem, none = feeder_size(t, 0), loaders = loaders_size(t);
     const int64_t left = budget - (int64_t)u->memory.total - loaders - none;
     const int64_t table = feeder_size(t, 1) - none; /* which tells where kept pictures are */
     u->kept_bytes = !budget ? KEPT_BYTES : left > table ? least(left - table, KEPT_BYTES) : 0;
