@@ -3,8 +3,8 @@
  * A loader has two batches: one that its user works on, and one that is being filled. To fill one is a job; a feeder
  * has a queue of them and one thread that takes them in turn. Each loader has at most one job waiting or running, so
  * that a job's loader, its batch and its order belong to the thread until it is done, and then to the user. The kept
- * pictures and the memory for decoding are the thread's alone. Jobs run in the caller where no thread can be made, and
- * for tables: copying their rows takes a microsecond a batch, handing the job over and back ten.
+ * pictures and the memory for decoding are the thread's alone. Jobs run in the caller where no thread can be made,
+ * and for tables: copying their rows takes a microsecond a batch, handing the job over and back ten.
  */
 #define _POSIX_C_SOURCE 200809L
 #include "data/loader.h"

@@ -155,7 +155,7 @@ static const op_case cases[] = {
     {"19x22", "50"},
     {"128x16", "50"}, /* letter_mlp's first one */
     {"128x70", "10"},
-    {"33x130", "150"}, /* more weights than a small one has */
+    {"33x130", "150"},                   /* more weights than a small one has */
     {"65536x20000", "40000", CASE_PLAN}, /* 10 GB out */
     {"2x3x4x4", "10", CASE_FAILS},
     {"2x0", "10", CASE_FAILS},
