@@ -218,13 +218,12 @@ enum { MOST_PHASE = 4, MOST_BLOCKS = 3 * MOST_PHASE * MOST_PHASE / BLOCK }; /* o
 INLINE void phases_row(const int phase, const float *row, int64_t x, int64_t W, float *to)
 {
     float padded[SEEN * MOST_PHASE];
-    const float *from = row + x;
-    if (!row || x < 0 || x + SEEN * phase > W) {
-        const int64_t lo = x < 0 ? -x : 0, hi = W - x < SEEN * phase ? W - x : SEEN * phase;
-        for (int64_t i = 0; i < SEEN * phase; i++)
-            padded[i] = row && i >= lo && i < hi ? row[x + i] : 0;
-        from = padded;
-    }
+    const float *from = padded;
+    if (row && x >= 0 && x + SEEN * phase <= W)
+        from = row + x;
+    else
+        for (int i = 0; i < SEEN * phase; i++)
+            padded[i] = row && x + i >= 0 && x + i < W ? row[x + i] : 0;
     for (int i = 0; i < SEEN; i++)
         memcpy(to + i * BLOCK, from + i * phase, (size_t)phase * sizeof(float));
 }
