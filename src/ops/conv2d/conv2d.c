@@ -434,8 +434,11 @@ static const op_case cases[] = {
     {"2x3x23x21", "20 7x7 stride=2 pad=3"}, /* strides undone by phases */
     {"1x1x41x70", "64 11x11 stride=4 pad=2"},
     {"8x2x12x12", "16 6x6 stride=2 bias=no"},
-    {"1x48x33x32", "80 5x5 pad=2", CASE_NO_GRAD},  /* more than one run of tiles */
-    {"8x64x2048x2048", "64 3x3 pad=1", CASE_PLAN}, /* 8.6 GB in, 8.6 GB out */
+    {"1x20x9x11", "70 3x3 pad=1"}, /* a small picture alone, or outputs of small pictures with a stride */
+    {"1x5x3x4", "16 2x3 pad=3 dilation=1x2"},
+    {"3x17x13x14", "40 3x3 stride=2 pad=1 bias=no"},
+    {"1x48x33x32", "80 5x5 pad=2", CASE_NO_GRAD, 1.5e-5}, /* more than one run of tiles */
+    {"8x64x2048x2048", "64 3x3 pad=1", CASE_PLAN},        /* 8.6 GB in, 8.6 GB out */
     {"1000000x1000000x1000x1000", "1 1", CASE_FAILS | CASE_PLAN},
     {"1x1000000x8x8", "200000000 32000x32000 pad=20000", CASE_FAILS | CASE_PLAN}, /* the weights overflow 64 bits */
     {"2x3x4x4", "4 5x5", CASE_FAILS},                                             /* empty outputs */
