@@ -4,7 +4,7 @@
  * `in` pixels is the mean of pixels floor(o in / n) ... ceil((o + 1) in / n) - 1. Neighbours overlap, and are not
  * evenly apart, where n does not divide `in`: no avgpool does the same.
  */
-#include "ops/window.h"
+#include "ops/adaptive_avgpool/adaptive_avgpool.h"
 
 #ifdef REAL
 
@@ -19,7 +19,7 @@ static void NAME(adaptive_plane)(const axis *y, const axis *x, const REAL *src, 
             for (int64_t iy = rows.lo; iy < rows.hi; iy++)
                 for (int64_t ix = columns.lo; ix < columns.hi; ix++)
                     sum += src[iy * x->in + ix];
-            *dst++ = sum / (REAL)((rows.hi - rows.lo) * (columns.hi - columns.lo));
+            *dst++ = sum / (REAL)(span_size(rows) * span_size(columns));
         }
     }
 }
@@ -33,7 +33,7 @@ static void NAME(adaptive_grad_plane)(const axis *y, const axis *x, const REAL *
         const span rows = axis_inputs(y, oy);
         for (int64_t ox = 0; ox < x->out; ox++) {
             const span columns = axis_inputs(x, ox);
-            const REAL part = *ddst++ / (REAL)((rows.hi - rows.lo) * (columns.hi - columns.lo));
+            const REAL part = *ddst++ / (REAL)(span_size(rows) * span_size(columns));
             for (int64_t iy = rows.lo; iy < rows.hi; iy++)
                 for (int64_t ix = columns.lo; ix < columns.hi; ix++)
                     dsrc[iy * x->in + ix] += part;
@@ -81,21 +81,6 @@ typedef struct adaptive_attr {
     pair size;
 } adaptive_attr;
 
-typedef struct axis {
-    int64_t in, out;
-} axis;
-
-static span axis_inputs(const axis *a, int64_t output)
-{
-    return (span){output * a->in / a->out, ((output + 1) * a->in + a->out - 1) / a->out};
-}
-
-/* A window is about `in / out` pixels high, and never less than one. */
-static double adaptive_work(const shape *src, const shape *dst)
-{
-    return (double)shape_count(src) + (double)shape_count(dst);
-}
-
 #define REAL_SOURCE "ops/adaptive_avgpool/adaptive_avgpool.c"
 #include "ops/real.h"
 
@@ -113,7 +98,7 @@ static brasa_status infer(infer_args *a)
     return status;
 }
 
-static const op_def adaptive_avgpool_grad_op = {.name = "adaptive_avgpool_grad", .attr_size = sizeof(adaptive_attr)};
+const op_def adaptive_avgpool_grad_op = {.name = "adaptive_avgpool_grad", .attr_size = sizeof(adaptive_attr)};
 
 static void grad(grad_args *a)
 {
@@ -143,7 +128,7 @@ static const op_case cases[] = {
     {0},
 };
 
-static const op_def adaptive_avgpool_op = {
+const op_def adaptive_avgpool_op = {
     .name = "adaptive_avgpool",
     .help = "means that make planes of a given size",
     .min_in = 1,
