@@ -259,7 +259,7 @@ static inline span share(int64_t all, int64_t part, int64_t parts)
 }
 
 /* Of fewer tiles there are not enough to pay for the weights' transform: with 512 channels, two took 1.2 times as
- * long as oneDNN's direct kernel and four as long as it, on one core of an AMD EPYC (Zen 4). */
+ * long as oneDNN's direct kernel and four about as long, on one core of an AMD EPYC (Zen 4). */
 enum { FEWEST_TILES = 4 };
 
 static inline bool winograd_supports(const graph *g, const node *n)
