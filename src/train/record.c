@@ -320,7 +320,7 @@ brasa_status record_run(training *t)
 
 brasa_status record_kernels(training *t)
 {
-    const char *path = run_path(&t->task.pool, t->folder, KERNELS_FILE);
+    const char *path = run_path(&t->unit.pool, t->folder, KERNELS_FILE);
     if (!path)
         return BRASA_OUT_OF_MEMORY;
     return t->unit.session->tuner ? brasa_session_save_tuning(t->unit.session, path) : BRASA_OK;
