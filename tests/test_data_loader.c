@@ -617,6 +617,45 @@ TEST(resizing)
     brasa_context_free(ctx);
 }
 
+/* Whatever a picture's size: what is asked for comes out, or it is refused before a pixel is touched. */
+TEST(odd_sizes)
+{
+    static const struct {
+        const char *text;
+        int height, width;             /* of the picture */
+        int fixed_height, fixed_width; /* 0: does not fit */
+    } rows[] = {
+        {"crop=24", 10, 10, 0, 0},
+        {"crop=24", 40, 10, 0, 0},
+        {"crop=24 random_crop", 10, 40, 0, 0},
+        {"resize=20 crop=20x28", 50, 50, 0, 0},
+        {"resize=20 crop=20x28", 50, 80, 20, 28},
+        {"crop=24x0", 28, 30, 24, 30},
+        {"crop=24x0 random_crop", 28, 30, 28, 30},
+        {"resize=32 crop=24", 4, MAX_SIDE, 24, 24}, /* 131,072 wide, if it were made */
+        {"resize=32 crop=24 random_crop", MAX_SIDE, 4, MAX_SIDE, 32},
+    };
+    brasa_context *ctx = NULL;
+    brasa_context_new(NULL, &ctx);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        picture p = {0}, spare = {0};
+        const transform t = parsed(rows[i].text);
+        CASE("%s of %dx%d", rows[i].text, rows[i].height, rows[i].width);
+        make_picture(ctx, &p, rows[i].height, rows[i].width);
+        CHECK_INT(transform_fits(&t, p.height, p.width), rows[i].fixed_height > 0);
+        CHECK_STATUS(transform_fixed(ctx, &t, &p, &spare), rows[i].fixed_height ? BRASA_OK : BRASA_BAD_SHAPE);
+        if (rows[i].fixed_height) {
+            CHECK_INT(p.height, rows[i].fixed_height);
+            CHECK_INT(p.width, rows[i].fixed_width);
+        } else {
+            CHECK_HAS(ctx->error, "does not fit into");
+        }
+        picture_free(ctx, &p);
+        picture_free(ctx, &spare);
+    }
+    brasa_context_free(ctx);
+}
+
 /* A file by itself becomes what it is in a batch. */
 TEST(a_single_picture)
 {

@@ -206,6 +206,19 @@ def test_pictures():
           and told[-1]["event"] == "finished", told[:3])
 
 
+def test_crops():
+    """Pictures of any size are predicted: what is too small for the crop grows."""
+    for name, shape, words in (("square", "24 24", "crop=24"), ("one side", "24 28", "crop=24x0")):
+        with open("crop.net", "w") as file:
+            file.write("input 1 %s\nflatten\nclassify 10\n" % shape)
+        out = "crop-" + name[0]
+        run("train", "crop.net", "--data", "synth:digits,n=40", "--transform", words, "--split", "all", "--epochs", "1",
+            "--quiet", "--out", out)
+        for width, height in ((10, 10), (400, 4), (28, 28), (300, 200)):
+            small_data.png("crop.png", height, width, lambda y, x: (9 * x % 256, y % 256, 7))
+            check("%s, %d x %d" % (name, width, height), "%" in works("predict", out, "crop.png"))
+
+
 def test_reading():
     """A log is not silent while many files are read: after two seconds there is a line."""
     small_data.pictures("large", 4)
@@ -308,7 +321,7 @@ def test_refusals():
 
 with tempfile.TemporaryDirectory() as temporary:
     os.chdir(temporary)
-    for test in (test_events, test_text, test_folds, test_interrupt, test_full_disk, test_pictures, test_reading, test_deterministic,
+    for test in (test_events, test_text, test_folds, test_interrupt, test_full_disk, test_pictures, test_crops, test_reading, test_deterministic,
                  test_memory, test_presets, test_refusals):
         test()
     os.chdir("/")

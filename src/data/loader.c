@@ -63,6 +63,14 @@ struct loader {
 
 /* --- filling a batch: in the thread -------------------------------------------------------------------------- */
 
+static brasa_status fix(feeder *f, int32_t sample)
+{
+    brasa_status status = transform_fixed(f->own, &f->transform, &f->picture, &f->spare);
+    if (status == BRASA_BAD_SHAPE)
+        fail_prefix(f->own, "%s", dataset_name(f->set, sample).text);
+    return status;
+}
+
 /* The picture as it is in every epoch, kept or read. */
 static brasa_status fetch(feeder *f, int32_t sample, picture *out)
 {
@@ -74,7 +82,7 @@ static brasa_status fetch(feeder *f, int32_t sample, picture *out)
     }
     brasa_status status = dataset_read(f->set, f->own, sample, &f->picture);
     if (status == BRASA_OK)
-        status = transform_fixed(f->own, &f->transform, &f->picture, &f->spare);
+        status = fix(f, sample);
     if (status != BRASA_OK)
         return status;
     pthread_mutex_lock(&f->lock);

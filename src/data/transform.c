@@ -15,7 +15,7 @@ static const char *const flips[] = {"none", "horizontal", "vertical", NULL};
 
 const field transform_fields[] = {
     {"resize", FIELD_INT, AT(resize), "0", 0, 4096, NULL, false, "pixels of the shorter side; 0: stays"},
-    {"crop", FIELD_PAIR, AT(crop), "0", 0, 4096, NULL, false, "height x width that are cut out; 0: all of it"},
+    {"crop", FIELD_PAIR, AT(crop), "0", 0, 4096, NULL, false, "height x width that are cut out; 0: all of a side"},
     {"random_crop", FIELD_BOOL, AT(random_crop), "no", 0, 0, NULL, false, "in training cut out anywhere"},
     {"flip", FIELD_WORD, AT(flip), "none", 0, 0, flips, false, "in training, every other picture"},
     {"channels", FIELD_INT, AT(channels), "0", 0, 3, NULL, false, "1: grey, 3: colour; 0: as they come"},
@@ -33,6 +33,13 @@ static void resized(const transform *t, int height, int width, int *rows, int *c
     const int shorter = height < width ? height : width;
     *rows = t->resize ? (int)((int64_t)height * t->resize / shorter) : height;
     *columns = t->resize ? (int)((int64_t)width * t->resize / shorter) : width;
+}
+
+bool transform_fits(const transform *t, int height, int width)
+{
+    int rows, columns;
+    resized(t, height, width, &rows, &columns);
+    return t->crop.h <= rows && t->crop.w <= columns;
 }
 
 brasa_status transform_shape(brasa_context *ctx, const transform *t, const dataset *d, int out[3])
@@ -199,19 +206,24 @@ static brasa_status set_channels(brasa_context *errors, int channels, picture *p
     return BRASA_OK;
 }
 
+/* What stays of a side in every epoch. A narrow picture may become very long: then a random crop is out of its middle
+ * part. */
+static int fixed_side(const transform *t, int crop, int whole)
+{
+    if (!crop)
+        return whole;
+    return !t->random_crop ? crop : whole < MAX_SIDE ? whole : MAX_SIDE;
+}
+
 brasa_status transform_fixed(brasa_context *errors, const transform *t, picture *p, picture *spare)
 {
-    int rows, columns, top = 0, left = 0;
+    int rows, columns;
     resized(t, p->height, p->width, &rows, &columns);
-    if (rows > 4 * MAX_SIDE || columns > 4 * MAX_SIDE)
-        return fail(errors, BRASA_BAD_FILE, "%d x %d pixels: too narrow to be resized", p->width, p->height);
-    int height = rows, width = columns;
-    if (t->crop.h && !t->random_crop) {
-        height = t->crop.h;
-        width = t->crop.w;
-        top = before(rows, height);
-        left = before(columns, width);
-    }
+    if (!transform_fits(t, p->height, p->width))
+        return fail(errors, BRASA_BAD_SHAPE, "a crop of %dx%d does not fit into %dx%d pixels", t->crop.h, t->crop.w,
+                    rows, columns);
+    const int height = fixed_side(t, t->crop.h, rows), width = fixed_side(t, t->crop.w, columns);
+    const int top = before(rows, height), left = before(columns, width);
     brasa_status status = BRASA_OK;
     if (t->channels && t->channels != p->channels)
         status = set_channels(errors, t->channels, p, spare);

@@ -14,7 +14,7 @@ typedef enum flip { FLIP_NONE, FLIP_HORIZONTAL, FLIP_VERTICAL } flip;
 
 typedef struct transform {
     int resize;       /* the shorter side gets this many pixels, by area and lines between; 0: stays */
-    pair crop;        /* height and width cut out of it; 0: all of it */
+    pair crop;        /* height and width cut out of it; 0: all of that side */
     bool random_crop; /* anywhere in training; else, and in evaluation, the middle */
     int flip;         /* half of the pictures, in training */
     int channels;     /* 1: grey, 3: colour; 0: as they come */
@@ -28,6 +28,9 @@ extern const field transform_fields[];
 /* The shape that samples of a set have after it: channels, height, width, the last two 0 for numbers. Fails where
  * crop does not fit, or pictures of various sizes stay so. */
 brasa_status transform_shape(brasa_context *ctx, const transform *t, const dataset *d, int out[3]);
+
+/* Whether the crop is within a picture of this size, resized. */
+bool transform_fits(const transform *t, int height, int width);
 
 /* The part that is the same in every epoch: resize, and the crop unless it is random. `spare` is memory for work. */
 brasa_status transform_fixed(brasa_context *errors, const transform *t, picture *p, picture *spare);

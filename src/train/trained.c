@@ -118,17 +118,21 @@ brasa_status trained_measure(trained *t, const int32_t *list, int32_t count, met
 
 /* --- one picture --------------------------------------------------------------------------------------------- */
 
-/* Nothing at random, and whatever comes is made to fit. */
+static int longer_side(const task *k)
+{
+    return k->shape[1] > k->shape[2] ? k->shape[1] : k->shape[2];
+}
+
+/* Nothing at random, and what the network takes is cut out. */
 static transform fitting(const task *k)
 {
     transform t = k->transform;
     t.flip = FLIP_NONE;
     t.random_crop = false;
     t.channels = k->shape[0];
-    if (!t.crop.h) {
-        t.crop = (pair){k->shape[1], k->shape[2]};
-        t.resize = k->shape[1] > k->shape[2] ? k->shape[1] : k->shape[2];
-    }
+    if (!t.crop.h && !t.crop.w)
+        t.resize = longer_side(k);
+    t.crop = (pair){k->shape[1], k->shape[2]};
     return t;
 }
 
@@ -146,7 +150,7 @@ static void softmax(const float *logits, int count, double *probability)
 static brasa_status predict(trained *t, const char *path, picture *p, double *probability)
 {
     const task *k = &t->task;
-    const transform fitted = fitting(k);
+    transform fitted = fitting(k);
     pool room = {.ctx = k->ctx};
     const size_t count = (size_t)k->shape[0] * (size_t)k->shape[1] * (size_t)k->shape[2];
     float *input = pool_get(&room, count, sizeof *input);
@@ -155,8 +159,10 @@ static brasa_status predict(trained *t, const char *path, picture *p, double *pr
     p->least = fitted.resize;
     if (status == BRASA_OK)
         status = picture_read(k->ctx, path, p);
-    if (status == BRASA_OK)
-        status = transform_picture(k->ctx, &fitted, p, k->shape, input);
+    if (status == BRASA_OK && !transform_fits(&fitted, p->height, p->width))
+        fitted.resize = longer_side(k); /* a picture that is too small for the crop grows */
+    if (status == BRASA_OK && (status = transform_picture(k->ctx, &fitted, p, k->shape, input)) == BRASA_BAD_SHAPE)
+        fail_prefix(k->ctx, "%s", path);
     if (status == BRASA_OK)
         status = brasa_feed(t->session, k->input, input, count * sizeof *input);
     if (status == BRASA_OK)
