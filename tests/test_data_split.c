@@ -223,6 +223,38 @@ TEST(parts_and_all)
     dataset_close(two);
 }
 
+/* A test list without samples is no test: refused, with the numbers, whichever fold is asked for. */
+TEST(nothing_to_test)
+{
+    char name[300];
+    dataset *d = NULL;
+    split s;
+    dataset_close(make_set());
+    for (int i = 0; i < 12; i++)
+        put_text(in_tree("few/%c/%d.jpg", i % 2 ? 'a' : 'b', i), "");
+    char text[400] = "file,scene\n";
+    for (int i = 0; i < 12; i++)
+        sprintf(text + strlen(text), "%c/%d.jpg,%d\n", i % 2 ? 'a' : 'b', i, i / 4);
+    put_text(in_tree("few/index.csv"), text);
+    snprintf(name, sizeof name, "images:%s,groups=scene", in_tree("few"));
+    REQUIRE(dataset_open(ctx, name, &d) == BRASA_OK);
+    for (int fold = 0; fold < 5; fold++) {
+        CHECK_STATUS(split_make(d, &(split_options){.kind = SPLIT_FOLDS, .folds = 5, .fold = fold}, &s),
+                     BRASA_BAD_ARGUMENT);
+        CHECK_HAS(ctx->error, "of 5 folds");
+        CHECK_HAS(ctx->error, "12 samples in 3 groups");
+    }
+    dataset_close(d);
+    put_text(in_tree("two.csv"), "a,1\nb,2\n");
+    snprintf(name, sizeof name, "csv:%s", in_tree("two.csv"));
+    REQUIRE(dataset_open(ctx, name, &d) == BRASA_OK);
+    CHECK_STATUS(split_make(d, &(split_options){.kind = SPLIT_SHARE, .share = 70}, &s), BRASA_BAD_ARGUMENT);
+    CHECK_HAS(ctx->error, "split: 70/30 leaves no sample to test on: there are 2 samples");
+    CHECK_STATUS(split_make(d, &(split_options){.kind = SPLIT_SHARE, .share = 50}, &s), BRASA_OK);
+    split_free(&s);
+    dataset_close(d);
+}
+
 TEST(drop)
 {
     dataset *d = make_set();

@@ -301,6 +301,14 @@ def test_refusals():
     refuses(2, "--epochs: expected a number from 1", "train", *LETTERS, "--epochs", "0")
     refuses(1, "did you mean 'letter_mlp'", "train", "leter_mlp", "--data", "synth:letter")
     refuses(1, "mnist_cnn takes 1x28x28, but synth:letter gives 16", "train", "mnist_cnn", "--data", "synth:letter")
+    with open("lin.net", "w") as file:
+        file.write("input 16\nclassify 10\n")
+    refuses(1, "lin.net takes 16 numbers, but synth:digits,n=70 has pictures", "train", "lin.net", "--data", "synth:digits,n=70")
+    with open("two.csv", "w") as file:
+        file.write("a,1\nb,2\n")
+    with open("two.net", "w") as file:
+        file.write("input 1\nclassify 2\n")
+    refuses(1, "70/30 leaves no sample to test on: there are 2 samples", "train", "two.net", "--data", "csv:two.csv", "--split", "70/30")
     refuses(1, "there is a run already", "train", *LETTERS, "--out", "a")
     refuses(1, "No such file", "train", *LETTERS, "--out", "no/such/folder")
     refuses(1, "No such file", "train", "--resume", "nothing")

@@ -92,24 +92,48 @@ static int64_t fold_at(const split_options *o, int64_t place, int64_t count)
     return place < larger * (size + 1) ? place / (size + 1) : larger + (place - larger * (size + 1)) / size;
 }
 
+/* Every fold must have samples, and so must both lists of a share: else an accuracy would be that of nothing. All
+ * folds are looked at whichever is wanted, so that the first one tells and not the last. */
+static brasa_status check_sizes(const dataset *d, const split_options *o, const int32_t *size)
+{
+    const bool folds = o->kind == SPLIT_FOLDS;
+    const int count = folds ? o->folds : 2;
+    char groups[64] = "";
+    int empty = 0;
+    while (empty < count && size[empty])
+        empty++;
+    if (empty == count)
+        return BRASA_OK;
+    if (d->group)
+        snprintf(groups, sizeof groups, " in %d groups that stay together", (int)d->groups);
+    if (folds)
+        return fail(d->ctx, BRASA_BAD_ARGUMENT, "folds: of %d folds, fold %d has no sample: there are %d samples%s",
+                    o->folds, empty + 1, (int)d->count, groups);
+    return fail(d->ctx, BRASA_BAD_ARGUMENT, "split: %d/%d leaves no sample to %s: there are %d samples%s", o->share,
+                100 - o->share, empty ? "train on" : "test on", (int)d->count, groups);
+}
+
 /* tested[i]: whether the sample at place i tests. */
 static brasa_status choose(const dataset *d, const split_options *o, const int32_t *all, bool *tested)
 {
     const int64_t wanted = o->kind == SPLIT_FOLDS ? o->fold : 0;
-    int32_t *fold_of = d->group ? mem_get(d->ctx, (size_t)d->groups * sizeof *fold_of) : NULL; /* plus 1; 0: open */
-    if (d->group && !fold_of)
-        return fail_memory(d->ctx, (size_t)d->groups * sizeof *fold_of);
+    const size_t folds = o->kind == SPLIT_FOLDS ? (size_t)o->folds : 2, groups = d->group ? (size_t)d->groups : 0;
+    int32_t *size = mem_get(d->ctx, (folds + groups) * sizeof *size), *fold_of = size + folds; /* plus 1; 0: open */
+    if (!size)
+        return fail_memory(d->ctx, (folds + groups) * sizeof *size);
     for (int32_t i = 0; i < d->count; i++) {
         int64_t fold = fold_at(o, i, d->count);
-        if (fold_of) {
+        if (d->group) {
             int32_t *known = &fold_of[d->group[all[i]]];
             *known = *known ? *known : (int32_t)fold + 1;
             fold = *known - 1;
         }
         tested[i] = fold == wanted;
+        size[fold]++;
     }
-    mem_put(d->ctx, fold_of);
-    return BRASA_OK;
+    const brasa_status status = check_sizes(d, o, size);
+    mem_put(d->ctx, size);
+    return status;
 }
 
 static brasa_status make_room(split *s, int32_t trains, int32_t tested)
@@ -176,16 +200,28 @@ void split_free(split *s)
     *s = (split){0};
 }
 
+/* They are in order. */
+static bool is_bad(const dataset_report *r, int32_t sample)
+{
+    int32_t low = 0, high = r->nbad;
+    while (low < high) {
+        const int32_t middle = low + (high - low) / 2;
+        if (r->bad[middle].sample == sample)
+            return true;
+        if (r->bad[middle].sample < sample)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return false;
+}
+
 static int32_t drop(int32_t *list, int32_t count, const dataset_report *r)
 {
     int32_t left = 0;
-    for (int32_t i = 0; i < count; i++) {
-        int32_t k = 0;
-        while (k < r->nbad && r->bad[k].sample != list[i])
-            k++;
-        if (k == r->nbad)
+    for (int32_t i = 0; i < count; i++)
+        if (!is_bad(r, list[i]))
             list[left++] = list[i];
-    }
     return left;
 }
 
@@ -197,16 +233,15 @@ void split_drop(split *s, const dataset_report *r)
 
 int split_missing(const dataset *d, const int32_t *list, int32_t count, int *first)
 {
+    unsigned char seen[MAX_CLASSES / 8] = {0}; /* a bit a class */
     int missing = 0;
-    for (int c = d->classes - 1; c >= 0; c--) {
-        int32_t i = 0;
-        while (i < count && d->label[list[i]] != c)
-            i++;
-        if (i == count) {
+    for (int32_t i = 0; i < count; i++)
+        seen[d->label[list[i]] / 8] |= (unsigned char)(1 << d->label[list[i]] % 8);
+    for (int c = d->classes - 1; c >= 0; c--)
+        if (!(seen[c / 8] >> c % 8 & 1)) {
             missing++;
             *first = c;
         }
-    }
     return missing;
 }
 

@@ -34,6 +34,7 @@ typedef struct split {
 
 /* "all", "parts" or "70/30", into kind and share. */
 brasa_status split_parse(brasa_context *ctx, const char *text, split_options *out);
+/* Fails where a fold, or a list of a share, would have no sample. */
 brasa_status split_make(const dataset *d, const split_options *o, split *out);
 void split_free(split *s);
 

@@ -41,9 +41,12 @@ static brasa_status make_split(training *t)
     }
     if (status != BRASA_OK)
         return status;
+    const bool tests = u->split.tests > 0;
     split_drop(&u->split, &t->data);
-    if (u->split.trains == 0)
-        return fail(t->task.ctx, BRASA_BAD_ARGUMENT, "%s: no sample is left to train on", t->task.settings.data);
+    if (u->split.trains == 0 || (tests && u->split.tests == 0))
+        return fail(t->task.ctx, BRASA_BAD_ARGUMENT, "%s: no sample is left to %s on: %d of %d cannot be read",
+                    t->task.settings.data, u->split.trains ? "test" : "train", (int)t->data.nbad,
+                    (int)t->task.set->count);
     return BRASA_OK;
 }
 
