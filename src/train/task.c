@@ -87,6 +87,10 @@ static brasa_status choose_transform(task *t)
 static brasa_status settle_transform(task *t)
 {
     brasa_status status = BRASA_OK;
+    if (t->set && !t->set->numbers && !t->shape[2])
+        return fail(t->ctx, BRASA_BAD_SHAPE,
+                    "%s takes %d numbers, but %s has pictures: its input must have channels, height and width",
+                    t->settings.model, t->shape[0], t->set->spec);
     if (!t->settings.transform)
         status = choose_transform(t);
     if (status != BRASA_OK)
