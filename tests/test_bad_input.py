@@ -76,7 +76,14 @@ def test_idx():
             ("cut in the header", lambda b: b[:6], "ends at byte 6"),
             ("wrong magic", lambda b: b"\x1f" + b[1:], "it begins with 1f 00 08 03, expected 00 00 08 03")], *train)
     spoilt("idx/train-labels-idx1-ubyte",
-           [("labels cut", lambda b: b[:-1], "byte 67"), ("labels too long", lambda b: b + b"x", "byte 68")], *train)
+           [("labels cut", lambda b: b[:-1], "byte 67"), ("labels too long", lambda b: b + b"x", "byte 68"),
+            ("a label out of range", lambda b: b[:20] + b"\xc8" + b[21:], "byte 20: the label 200, but there are only 11")], *train)
+    labels = read("idx/train-labels-idx1-ubyte")
+    write("idx/train-labels-idx1-ubyte", labels[:20] + b"\xc8" + labels[21:])
+    refuses("told", ["labels-idx1-ubyte: byte 20: the label 200, expected 0 to 9"], "data", "info", "idx:idx,classes=10")
+    r = run("data", "info", "idx:idx,classes=201", "--json")
+    check("a label that is right", r.returncode == 0 and len(json.loads(r.stdout)["classes"]) == 201, r)
+    write("idx/train-labels-idx1-ubyte", labels)
 
 
 def test_cifar():

@@ -2,7 +2,8 @@
  * t10k- for the test part, each plain or with .gz. Grey pictures of one size, one byte a pixel.
  *
  * A file is a magic number (0, 0, type 8, rank), the sizes as big-endian numbers of 32 bits, then the bytes, and
- * nothing more.
+ * nothing more. It does not say how many classes there are: as many as the largest label makes, unless most of these
+ * would have no sample; then a label is taken to be wrong.
  */
 #include "data/records.h"
 
@@ -109,6 +110,35 @@ static brasa_status read_labels(dataset *d, data_file *f, int32_t count, unsigne
     return status;
 }
 
+/* d->label and d->classes. */
+static brasa_status set_labels(dataset *d, unsigned char *const labels[MAX_PARTS], const char *const paths[MAX_PARTS],
+                               int64_t told)
+{
+    bool seen[256] = {false};
+    int used = 0, most = 0, where = 0, at = 0; /* the largest label, and its place */
+    for (int part = 0; part < d->parts; part++)
+        for (int32_t i = 0; i < d->part[part].count; i++) {
+            const int label = labels[part][i];
+            d->label[d->part[part].begin + i] = label;
+            used += !seen[label];
+            seen[label] = true;
+            if (label > most) {
+                most = label;
+                where = part;
+                at = i;
+            }
+        }
+    d->classes = told ? (int)told : most + 1;
+    if (most < d->classes && (told || d->classes - used <= used))
+        return BRASA_OK;
+    if (told)
+        return fail(d->ctx, BRASA_BAD_FILE, "%s: byte %d: the label %d, expected 0 to %d", paths[where], at + 8, most,
+                    d->classes - 1);
+    return fail(d->ctx, BRASA_BAD_FILE,
+                "%s: byte %d: the label %d, but there are only %d different ones; if it is right, say ,classes=%d",
+                paths[where], at + 8, most, used, d->classes);
+}
+
 static brasa_status open_part(dataset *d, const char *images, const char *labels, const char *name,
                               unsigned char **label)
 {
@@ -130,7 +160,8 @@ static brasa_status open_part(dataset *d, const char *images, const char *labels
     return status;
 }
 
-static brasa_status find_and_open(dataset *d, const data_spec *s, unsigned char *labels[MAX_PARTS])
+static brasa_status find_and_open(dataset *d, const data_spec *s, unsigned char *labels[MAX_PARTS],
+                                  const char *paths[MAX_PARTS])
 {
     static const char *const prefixes[] = {"train", "t10k"}, *const names[] = {"train", "test"};
     brasa_status status = BRASA_OK;
@@ -142,8 +173,10 @@ static brasa_status find_and_open(dataset *d, const data_spec *s, unsigned char 
         if (images[0] && !label[0])
             return fail(d->ctx, BRASA_BAD_FILE, "%s: there is no %s-labels-idx1-ubyte (or .gz) for %s", s->path,
                         prefixes[i], images);
-        if (images[0])
+        if (images[0]) {
+            paths[d->parts] = label;
             status = open_part(d, images, label, names[i], &labels[d->parts]);
+        }
     }
     if (status == BRASA_OK && d->parts == 0)
         return fail(d->ctx, BRASA_BAD_FILE, "%s: there is no train-images-idx3-ubyte (or .gz) in it", s->path);
@@ -153,20 +186,18 @@ static brasa_status find_and_open(dataset *d, const data_spec *s, unsigned char 
 static brasa_status idx_open(dataset *d, const data_spec *s)
 {
     unsigned char *labels[MAX_PARTS] = {NULL};
+    const char *paths[MAX_PARTS] = {NULL};
+    int64_t classes = 0;
     if (!(d->state = pool_get(&d->pool, 1, sizeof(state))))
         return fail_memory(d->ctx, sizeof(state));
-    brasa_status status = find_and_open(d, s, labels);
+    brasa_status status = spec_number(d->ctx, s, "classes", 1, 256, &classes);
+    if (status == BRASA_OK)
+        status = find_and_open(d, s, labels, paths);
     if (status == BRASA_OK)
         status = dataset_make_labels(d);
-    if (status != BRASA_OK)
-        return status;
-    for (int part = 0; part < d->parts; part++)
-        for (int32_t i = 0; i < d->part[part].count; i++) {
-            const int label = labels[part][i];
-            d->label[d->part[part].begin + i] = label;
-            d->classes = label >= d->classes ? label + 1 : d->classes;
-        }
-    return dataset_number_classes(d);
+    if (status == BRASA_OK)
+        status = set_labels(d, labels, paths, classes);
+    return status == BRASA_OK ? dataset_number_classes(d) : status;
 }
 
 static void idx_close(dataset *d)
@@ -194,8 +225,8 @@ static sample_name idx_name(const dataset *d, int32_t sample)
 }
 
 const source idx_source = {
-    .info = {"idx", "idx:DIR", "MNIST's files, plain or .gz: train-images-idx3-ubyte and the like"},
-    .keys = "",
+    .info = {"idx", "idx:DIR[,classes=N]", "MNIST's files, plain or .gz: train-images-idx3-ubyte and the like"},
+    .keys = "classes",
     .open = idx_open,
     .read = idx_read,
     .name = idx_name,
