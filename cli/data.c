@@ -95,6 +95,8 @@ static void info_json(const dataset *d, const dataset_report *r)
         json_int(&j, NULL, r->high[i]);
         json_close(&j, ']');
     }
+    if (d->header)
+        json_text(&j, "header", d->header);
     json_text(&j, "sha256", r->hash);
     json_int(&j, "unreadable", r->nbad);
     json_open(&j, "unreadable_files", '[');
@@ -112,7 +114,8 @@ static void info_json(const dataset *d, const dataset_report *r)
 static void print_sizes(const dataset *d, const dataset_report *r)
 {
     if (d->numbers)
-        printf("sample    %d numbers\n", d->channels);
+        printf("sample    %d numbers\n%s%s%s", d->channels, d->header ? "header    " : "", d->header ? d->header : "",
+               d->header ? "\n" : "");
     else if (r->low[0] == r->high[0] && r->low[1] == r->high[1])
         printf("sample    %dx%dx%d (channels, height, width)\n", d->channels, r->low[0], r->low[1]);
     else

@@ -60,7 +60,7 @@ def test_info(folder):
     check("warnings", len(letters["warnings"]) == 2 and "out of balance: 'a' has 10" in letters["warnings"][0] and
           "9 samples" in letters["warnings"][1], letters["warnings"])
     text = works("data", "info", "csv:%s,label=kind" % table)
-    check("as text", "samples   11\n" in text and "warning   9 samples" in text and letters["sha256"] in text, text)
+    check("as text", "samples   11\n" in text and "header    yes\n" in text and letters["header"] == "yes" and "warning   9 samples" in text and letters["sha256"] in text, text)
     refuses(2, ["no source 'imagse'", "did you mean 'images'"], "data", "info", "imagse:x")
     refuses(1, ["nowhere"], "data", "info", "images:" + os.path.join(folder, "nowhere"))
     refuses(2, ["label: column 3"], "data", "info", "csv:%s,label=3" % table)

@@ -292,6 +292,15 @@ typedef struct csv_case {
     float number; /* the last one of the last line */
 } csv_case;
 
+/* That are not empty. */
+static int csv_lines(const char *text)
+{
+    int lines = 0;
+    for (const char *c = text; *c; c++)
+        lines += *c != '\n' && *c != '\r' && (!c[1] || c[1] == '\n' || c[1] == '\r');
+    return lines;
+}
+
 TEST(csv)
 {
     static const csv_case rows[] = {
@@ -301,6 +310,11 @@ TEST(csv)
         {"by number", "1,2,b\n3,4,a\n", ",label=3", 2, 2, 2, "a", "b", 4},
         {"a header of words", "class,x\n3,1\n4,2\n", "", 2, 1, 2, "3", "4", 2},
         {"a header of numbers", "1,2\n3,4\n", ",header=yes", 1, 1, 1, "3", "3", 4},
+        {"a header of numbers, not seen", "kind,0,1\na,5,6\na,7,8\n", ",header=yes", 2, 2, 1, "a", "a", 8},
+        {"a sample that counts", "c,0,1\na,5,6\nc,7,8\n", "", 3, 2, 2, "a", "c", 8},
+        {"names with digits", "kind,1st,0x,e1\na,1,2,3\n", "", 1, 3, 1, "a", "a", 3},
+        {"blanks around labels", "A,1\n A,2\nA \t,3\nB B,4\n", "", 4, 1, 2, "A", "B B", 4},
+        {"blanks in a header", "x, kind \n1,a\n", ",label=kind", 1, 1, 1, "a", "a", 1},
         {"whole numbers in their order", "10,1\n9,2\n-1,3\n", "", 3, 1, 3, "-1", "10", 3},
         {"quotes", "\"a, \"\"b\"\"\",1\n\"c\",\"2\"\n", "", 2, 1, 2, "a, \"b\"", "c", 2},
         {"carriage returns and empty lines", "\r\na,1\r\n\r\nb, 2 \r\n\n", "", 2, 1, 2, "a", "b", 2},
@@ -319,6 +333,7 @@ TEST(csv)
         if (!d)
             continue;
         CHECK(d->numbers);
+        CHECK_TEXT(d->header, csv_lines(r->text) == r->count ? "no" : "yes");
         CHECK_INT(d->count, r->count);
         CHECK_INT(d->channels, r->features);
         CHECK_INT(d->height, 0);
@@ -344,6 +359,12 @@ TEST(bad_csv)
         {"a word", "a,1\nb,2\nc,three\n", "", "line 3: column 2", "'three' is not a number"},
         {"an empty cell", "a,1,2\nb,,4\n", "", "line 2: column 2", "'' is not a number"},
         {"nan", "a,1\nb,nan\n", "", "line 2: column 2", "'nan' is not a number"},
+        {"nan first", "a,nan\nb,1\n", "", "line 1: column 2: 'nan' is not a number", "say header=yes"},
+        {"beyond float first", "a,1e39\nb,1\n", "", "line 1: column 2", "'1e39' is not a number"},
+        {"hexadecimal first", "a,0x10\nb,1\n", "", "line 1: column 2", "'0x10' is not a number"},
+        {"an empty cell first", "a,1,\nb,1,2\n", "", "line 1: column 3", "'' is not a number"},
+        {"names and numbers", "kind,x,1\na,1,2\n", "", "line 1: column 2", "'x' is not a number"},
+        {"a header of numbers", "kind,0,1\na,1,2\na,3,4\n", "", "bad.csv", "line 1 may be a header or a sample"},
         {"hexadecimal", "a,1\nb,0x10\n", "", "line 2: column 2", "'0x10' is not a number"},
         {"beyond float", "a,1\nb,1e39\n", "", "line 2: column 2", "'1e39' is not a number"},
         {"an empty label", "a,1\n,2\n", "", "line 2", "an empty label"},

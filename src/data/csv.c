@@ -1,8 +1,9 @@
 /* csv.c - tables of numbers: a line a sample, a column for the label, the others are features.
  *
- * Labels are any text; classes are numbered in their order, by value where all of them are whole numbers. The first
- * line is a header where one of its cells outside the label's column is no number. The numbers are held in memory, as
- * floats.
+ * Labels are any text, without the blanks around it; classes are numbered in their order, by value where all of them
+ * are whole numbers. The first line is a header where every cell outside the label's column is a name: a text that
+ * not even a lenient reader takes for a number. Where it could be either, the user must say. The numbers are held in
+ * memory, as floats.
  */
 #include "core/json_scan.h"
 #include "core/numeric.h"
@@ -26,6 +27,8 @@ typedef struct reading {
     table t;
     dataset *d;
     int columns, label; /* the label's column, from 0 */
+    bool doubtful;      /* the first line, read as a sample, may be a header: 0,1,2 or 1,2,3 beside the label */
+    bool first;         /* the line in hand is the first one, and no header */
     char **labels;      /* the label's text of every sample */
 } reading;
 
@@ -40,6 +43,28 @@ static bool read_number(const char *text, float *out)
     const double value = strtod(text, &end);
     *out = (float)value;
     return end == text + length && isfinite(*out);
+}
+
+/* "nan", "0x10" and nothing at all are no numbers here, but no names either. */
+static bool is_name(const char *text)
+{
+    char *end;
+    text += strspn(text, " \t");
+    if (!*text)
+        return false;
+    strtod(text, &end);
+    return end == text || end[strspn(end, " \t")];
+}
+
+/* Without the blanks around it, in place. */
+static char *trimmed(char *text)
+{
+    text += strspn(text, " \t");
+    size_t length = strlen(text);
+    while (length && (text[length - 1] == ' ' || text[length - 1] == '\t'))
+        length--;
+    text[length] = '\0';
+    return text;
 }
 
 /* --- columns and classes ------------------------------------------------------------------------------------- */
@@ -59,7 +84,7 @@ static brasa_status find_label(reading *r, const char *wanted, bool header)
         return fail(r->d->ctx, BRASA_BAD_ARGUMENT, "label: column %s, but %s has %d", wanted, r->t.path, r->columns);
     }
     for (int i = 0; header && i < r->columns; i++)
-        if (strcmp(r->t.cell[i], wanted) == 0) {
+        if (strcmp(trimmed(r->t.cell[i]), wanted) == 0) {
             r->label = i;
             return BRASA_OK;
         }
@@ -70,14 +95,42 @@ static brasa_status find_label(reading *r, const char *wanted, bool header)
 
 static bool looks_like_header(const reading *r, const char *label)
 {
-    float number;
     if (label && strspn(label, "0123456789") != strlen(label))
         return true;
     const int skip = label ? (int)strtol(label, NULL, 10) - 1 : 0;
     for (int i = 0; i < r->t.cells; i++)
-        if (i != skip && !read_number(r->t.cell[i], &number))
-            return true;
-    return false;
+        if (i != skip && !is_name(r->t.cell[i]))
+            return false;
+    return true;
+}
+
+/* Numbers that count the columns, from 0 or from 1: names that a program gave them, or a sample. */
+static bool counts_columns(const reading *r)
+{
+    float first = 0, number;
+    int found = 0;
+    for (int i = 0; i < r->columns; i++) {
+        if (i == r->label)
+            continue;
+        if (!read_number(r->t.cell[i], &number))
+            return false;
+        first = found ? first : number;
+        if (number != first + (float)found++)
+            return false;
+    }
+    return found > 1 && (first == 0 || first == 1);
+}
+
+/* A header has a text in the label's column that no sample has. */
+static brasa_status check_doubtful(const reading *r)
+{
+    const dataset *d = r->d;
+    bool alone = d->classes < d->count; /* else each of them is */
+    for (int32_t i = 1; i < d->count && alone; i++)
+        alone = d->label[i] != d->label[0];
+    return alone
+               ? fail(d->ctx, BRASA_BAD_ARGUMENT, "line 1 may be a header or a sample: say ,header=yes or ,header=no")
+               : BRASA_OK;
 }
 
 static bool is_whole(const char *text)
@@ -159,7 +212,7 @@ static int64_t most_rows(const reading *r)
 
 static brasa_status read_row(reading *r, float *to)
 {
-    char why[200];
+    char why[300];
     if (r->t.cells != r->columns) {
         snprintf(why, sizeof why, "%d cells, but the first line has %d", r->t.cells, r->columns);
         return table_refuse(&r->t, why);
@@ -167,8 +220,9 @@ static brasa_status read_row(reading *r, float *to)
     for (int i = 0; i < r->columns; i++) {
         if (i == r->label || read_number(r->t.cell[i], to++))
             continue;
-        snprintf(why, sizeof why, "column %d: '%s' is not a number", i + 1,
-                 text_printable(r->t.cell[i]) ? text_short(r->t.cell[i]).text : "?");
+        snprintf(why, sizeof why, "column %d: '%s' is not a number%s", i + 1,
+                 text_printable(r->t.cell[i]) ? text_short(r->t.cell[i]).text : "?",
+                 r->first ? "; if this line is a header, say header=yes" : "");
         return table_refuse(&r->t, why);
     }
     return BRASA_OK;
@@ -190,7 +244,8 @@ static brasa_status read_rows(reading *r, state *s, bool header)
     int32_t count = 0;
     for (; status == BRASA_OK && r->t.cells; count++) {
         s->line_of[count] = r->t.line;
-        r->labels[count] = r->t.cell[r->label];
+        r->labels[count] = trimmed(r->t.cell[r->label]);
+        r->first = count == 0 && !header;
         if ((status = read_row(r, s->numbers + (int64_t)count * d->channels)) == BRASA_OK)
             status = table_next(&r->t);
     }
@@ -200,7 +255,8 @@ static brasa_status read_rows(reading *r, state *s, bool header)
         return status;
     d->bytes = rows * d->channels * (int64_t)sizeof *s->numbers;
     dataset_add_part(d, "all", count);
-    return number_classes(r, s->line_of);
+    status = number_classes(r, s->line_of);
+    return status == BRASA_OK && r->doubtful ? check_doubtful(r) : status;
 }
 
 static brasa_status read_separator(brasa_context *ctx, const data_spec *s, char *out)
@@ -225,6 +281,8 @@ static brasa_status read_table(reading *r, const data_spec *s)
     brasa_status status = spec_flag(r->d->ctx, s, "header", &header);
     if (status == BRASA_OK)
         status = find_label(r, label, header);
+    r->doubtful = status == BRASA_OK && !header && !spec_get(s, "header") && counts_columns(r);
+    r->d->header = header ? "yes" : "no";
     return status == BRASA_OK ? read_rows(r, r->d->state, header) : status;
 }
 

@@ -58,8 +58,9 @@ typedef struct dataset {
      * files, of various sizes (`varied`), have height and width 0 too. */
     int channels, height, width;
     bool numbers, varied;
-    int64_t bytes;    /* held in memory for samples: numbers, files that had to be unpacked */
-    const char *note; /* what a user should know (files passed over), or NULL */
+    int64_t bytes;      /* held in memory for samples: numbers, files that had to be unpacked */
+    const char *header; /* of a table: whether its first line is one, "yes" or "no"; else NULL */
+    const char *note;   /* what a user should know (files passed over), or NULL */
     const struct source *source;
     void *state; /* the source's own */
 } dataset;
