@@ -74,6 +74,12 @@ TEST(specs)
     refused("synth:digits,size=64", "size", "always of one size");
     refused("synth:digits,coarse", "coarse", "cifar100 only");
     refused("cifar100:x,coarse=perhaps", "coarse", "expected yes or no");
+    CASE("commas in paths");
+    put_text(in_tree("a,b/c,d.csv"), "1,x\n2,y\n");
+    dataset *d = opened("csv:%s,label=2", in_tree("a,b/c,d.csv"));
+    CHECK_TEXT(d ? d->class_name[1] : "", "y");
+    dataset_close(d);
+    refused("csv:a,b/none.csv,label=2", "unknown setting 'b/none.csv'", "the form is csv:FILE");
     for (int i = 0; source_at(i); i++)
         CHECK(strncmp(source_at(i)->form, source_at(i)->name, strlen(source_at(i)->name)) == 0);
 }

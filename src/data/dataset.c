@@ -1,4 +1,5 @@
 /* dataset.c - opening sets: the table of sources, specs, and what all sources share. */
+#define _POSIX_C_SOURCE 200809L
 #include "data/codec.h"
 #include "data/source.h"
 #include "core/nearest.h"
@@ -8,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static const source *const sources[] = {
     &idx_source, &cifar10_source, &cifar100_source, &csv_source, &images_source, &synth_source,
@@ -23,7 +25,7 @@ const source_info *source_at(int index)
 
 const char *spec_get(const data_spec *s, const char *key)
 {
-    for (int i = 0; i < s->settings; i++)
+    for (int i = s->settings - 1; i >= 0; i--) /* they are from the last to the first */
         if (strcmp(s->setting[i].key, key) == 0)
             return s->setting[i].value;
     return NULL;
@@ -56,33 +58,32 @@ brasa_status spec_flag(brasa_context *ctx, const data_spec *s, const char *key, 
     return BRASA_OK;
 }
 
-static bool has_word(const char *words, const char *word)
+static bool has_word(const char *words, const char *word, size_t length)
 {
-    const size_t length = strlen(word);
-    for (const char *at = words; length && (at = strstr(at, word)); at += length)
-        if ((at == words || at[-1] == ' ') && (at[length] == ' ' || !at[length]))
+    size_t n;
+    for (const char *at = words; *at; at += n + (at[n] == ' '))
+        if ((n = strcspn(at, " ")) == length && memcmp(at, word, length) == 0)
             return true;
     return false;
 }
 
-/* Cuts the text at its commas, in place. */
+/* Cuts settings off the text's end, in place. What is left may have commas in it if it is a path that is there; else
+ * it is a setting that there is not. */
 static brasa_status cut_spec(brasa_context *ctx, const source *from, char *text, data_spec *out)
 {
     *out = (data_spec){.path = text};
-    char *key = strchr(text, ',');
-    if (key)
-        *key++ = '\0';
-    while (key) {
-        char *next = strchr(key, ','), *equals;
-        if (next)
-            *next++ = '\0';
-        if ((equals = strchr(key, '=')))
-            *equals++ = '\0';
-        if (out->settings == MAX_SETTINGS || !has_word(from->keys, key))
-            return fail(ctx, BRASA_BAD_ARGUMENT, "unknown setting '%s': the form is %s", key, from->info.form);
+    for (char *comma; (comma = strrchr(text, ','));) {
+        char *key = comma + 1;
+        const size_t length = strcspn(key, "=");
+        if (out->settings == MAX_SETTINGS || !has_word(from->keys, key, length)) {
+            if (access(text, F_OK) == 0)
+                break;
+            return fail(ctx, BRASA_BAD_ARGUMENT, "unknown setting '%.*s': the form is %s", (int)length, key,
+                        from->info.form);
+        }
         out->setting[out->settings].key = key;
-        out->setting[out->settings++].value = equals ? equals : "yes";
-        key = next;
+        out->setting[out->settings++].value = key[length] ? key + length + 1 : "yes";
+        key[length] = *comma = '\0';
     }
     if (!text[0])
         return fail(ctx, BRASA_BAD_ARGUMENT, "nothing stands behind the colon: the form is %s", from->info.form);
