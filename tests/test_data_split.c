@@ -162,6 +162,7 @@ TEST(groups)
                                           "v,b/5.jpg\nv,b/6.jpg\n1,b/7.jpg\n2,b/8.jpg\n3,b/9.jpg\nw,gone.jpg\n");
     REQUIRE(dataset_open(ctx, name, &d) == BRASA_OK);
     CHECK_INT(d->groups, 8);
+    CHECK(!d->note); /* the table is not passed over */
     for (uint64_t seed = 0; seed < 20; seed++) {
         int seen[10] = {0};
         for (int fold = 0; fold < 3; fold++) {

@@ -24,6 +24,7 @@ typedef struct state {
     const char *root;  /* the folder that was given */
     const char **file; /* the name of every sample's file */
     int files, capacity;
+    const char *index; /* the table of groups; NULL: none is read */
     int passed_over;
 } state;
 
@@ -74,7 +75,7 @@ static brasa_status list(dataset *d, const char *path, bool folders, names *out)
         if (snprintf(full, sizeof full, "%s/%s", path, e->d_name) >= PATH_SIZE) {
             status = fail(d->ctx, BRASA_BAD_FILE, "%s: a path that is too long", path);
         } else if (is_folder(full) != folders || (!folders && !is_picture(e->d_name))) {
-            s->passed_over += !is_folder(full);
+            s->passed_over += !is_folder(full) && !(s->index && strcmp(full, s->index) == 0);
         } else {
             const char **grown = pool_grow(&d->pool, out->name, out->count, &out->capacity, sizeof *grown);
             const char *name = pool_text(&d->pool, "%s", e->d_name);
@@ -181,17 +182,15 @@ static brasa_status images_open(dataset *d, const data_spec *s)
     st->root = s->path;
     d->channels = 3;
     d->varied = true;
+    const char *column = spec_get(s, "groups");
+    if (column && !(st->index = pool_text(&d->pool, "%s/index.csv", s->path)))
+        return fail_memory(d->ctx, 0);
     brasa_status status = open_parts(d, s->path);
     if (status == BRASA_OK && st->passed_over &&
         !(d->note =
               pool_text(&d->pool, "%d files that are not .jpg, .jpeg or .png were passed over", st->passed_over)))
         status = fail_memory(d->ctx, 0);
-    const char *column = spec_get(s, "groups");
-    if (status == BRASA_OK && column) {
-        const char *index = pool_text(&d->pool, "%s/index.csv", s->path);
-        status = index ? dataset_read_groups(d, s->path, index, column) : fail_memory(d->ctx, 0);
-    }
-    return status;
+    return status == BRASA_OK && column ? dataset_read_groups(d, s->path, st->index, column) : status;
 }
 
 static sample_name images_name(const dataset *d, int32_t sample)
