@@ -126,7 +126,7 @@ static void print_sizes(const dataset *d, const dataset_report *r)
 static void info_text(const dataset *d, const dataset_report *r)
 {
     const warnings w = look_for(d, r);
-    printf("data      %s\n", d->spec);
+    print_line("data      %s", d->spec);
     printf("samples   %s", print_count(d->count).text);
     for (int i = 0; i < d->parts && d->parts > 1; i++)
         printf("%s %s %s", i ? "," : ":", d->part[i].name, print_count(d->part[i].count).text);
@@ -141,7 +141,7 @@ static void info_text(const dataset *d, const dataset_report *r)
     for (int i = 0; i < w.count; i++)
         printf("warning   %s\n", w.text[i]);
     for (int32_t i = 0; i < r->nbad && i < SHOWN; i++)
-        printf("  %s\n", r->bad[i].why);
+        print_line("  %s", r->bad[i].why);
     if (r->nbad > SHOWN)
         printf("  ... and %d more (all with --json)\n", (int)r->nbad - SHOWN);
 }

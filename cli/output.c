@@ -14,18 +14,32 @@
 
 enum { COLUMNS = 80 };
 
-int complain(int code, const char *format, ...)
+/* One line, whatever a file or an argument holds. */
+static void put_line(FILE *to, const char *before, const char *format, va_list args)
 {
     char text[1200];
-    va_list args;
-    va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
-    va_end(args);
     for (char *c = text; *c; c++)
         if ((unsigned char)*c < 0x20 || *c == 0x7f)
-            *c = '?'; /* one line, whatever a file or an argument holds */
-    fprintf(stderr, "brasa: %s\n", text);
+            *c = '?';
+    fprintf(to, "%s%s\n", before, text);
+}
+
+int complain(int code, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    put_line(stderr, "brasa: ", format, args);
+    va_end(args);
     return code;
+}
+
+void print_line(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    put_line(stdout, "", format, args);
+    va_end(args);
 }
 
 static bool has_colours(void)
