@@ -177,6 +177,9 @@ def test_pictures():
     check("pictures are resized, cropped and mirrored", told and "resize=12 crop=10x10 flip=horizontal" in
           next(e for e in told if e["event"] == "begin")["settings"]["transform"], told[:2])
     check("red and blue are told apart", told[-1]["accuracy"] > 0.9, told[-1])
+    cut = events(*words, "--transform", "resize=12 crop=10 random_crop", "--out", "cut")
+    begin = next((e for e in cut if e["event"] == "begin"), {"plan_bytes": 0})
+    check("what is kept is planned by its size", 0 < begin["plan_bytes"] < 1000000, begin)
     with open("p/run.json") as file:
         check("files are known by what they hold", '"hash_of":"samples"' in file.read())
     answer = [json.loads(line) for line in works("predict", "p", "photos/red/000.png", "photos/blue/001.png", "--json").splitlines()]

@@ -32,7 +32,8 @@ typedef struct picture {
     int channels, height, width;
     int full_height, full_width; /* before it was decoded at less than its size */
     unsigned char *pixels;
-    int least; /* the caller's wish: the shorter side need not have more pixels than this; 0: all there are */
+    int least;      /* the caller's wish: the shorter side need not have more pixels than this; 0: all there are */
+    bool size_only; /* the caller's wish: of a file no pixels, only full_height and full_width */
     size_t file_bytes, room, file_room;
     unsigned char *file; /* what was read from the disk */
 } picture;
@@ -83,6 +84,10 @@ brasa_status picture_read(brasa_context *errors, const char *path, picture *p);
 void picture_free(brasa_context *ctx, picture *p);
 
 /* What a look at every sample shows. */
+typedef struct picture_size {
+    int32_t height, width;
+} picture_size;
+
 typedef struct dataset_bad {
     int32_t sample;
     const char *why; /* with the file's name */
@@ -97,12 +102,13 @@ typedef struct dataset_report {
     int32_t nbad;
     int32_t duplicates; /* samples whose bytes an earlier one has */
     int bad_capacity;
+    picture_size *size;  /* of every picture in a file, 0 where it cannot be read; NULL of other sets */
     int low[2], high[2]; /* the smallest and the largest height and width seen */
 } dataset_report;
 
-/* Reads every sample once. decode: pictures in files are decoded too, which finds the broken ones and their sizes;
- * else only the hash and the duplicates. `progress`, which may be NULL, is called after each; false stops it with
- * BRASA_WRONG_STATE. To be freed whatever came back. */
+/* Reads every sample once. decode: pictures in files are decoded too, which finds all that are broken; else only
+ * their headers are. `progress`, which may be NULL, is called after each; false stops it with BRASA_WRONG_STATE. To
+ * be freed whatever came back. */
 brasa_status dataset_examine(const dataset *d, bool decode, bool (*progress)(void *user, int32_t done), void *user,
                              dataset_report *out);
 /* The same for a set that is about to be used. Of a set that is drawn no sample is read: they are what its settings

@@ -56,9 +56,16 @@ static brasa_status note_bad(const dataset *d, int32_t sample, dataset_report *o
     return BRASA_OK;
 }
 
-static void note_size(dataset_report *out, int height, int width)
+static bool make_sizes(const dataset *d, dataset_report *out)
+{
+    return !d->varied || (out->size = pool_get(&out->pool, (size_t)d->count, sizeof *out->size));
+}
+
+static void note_size(dataset_report *out, int32_t sample, int height, int width)
 {
     const int size[2] = {height, width};
+    if (out->size)
+        out->size[sample] = (picture_size){height, width};
     for (int i = 0; i < 2; i++) {
         out->low[i] = !out->low[i] || size[i] < out->low[i] ? size[i] : out->low[i];
         out->high[i] = size[i] > out->high[i] ? size[i] : out->high[i];
@@ -77,10 +84,11 @@ static brasa_status look_at(const dataset *d, int32_t sample, bool decode, pictu
     } else if ((status = d->source->read(d, d->ctx, sample, p)) == BRASA_OK) {
         const size_t pixels = (size_t)p->channels * (size_t)p->height * (size_t)p->width;
         sha256_add(&h, d->varied ? p->file : p->pixels, d->varied ? p->file_bytes : pixels);
-        if (decode && d->varied && (status = codec_decode(d->ctx, p, p->file_bytes)) == BRASA_BAD_FILE)
+        p->size_only = !decode;
+        if (d->varied && (status = codec_decode(d->ctx, p, p->file_bytes)) == BRASA_BAD_FILE)
             fail_prefix(d->ctx, "%s", dataset_name(d, sample).text);
-        if (status == BRASA_OK && (decode || !d->varied))
-            note_size(out, p->full_height, p->full_width);
+        if (status == BRASA_OK)
+            note_size(out, sample, p->full_height, p->full_width);
     }
     sha256_end(&h, digest);
     return status == BRASA_BAD_FILE ? note_bad(d, sample, out) : status;
@@ -93,7 +101,7 @@ static brasa_status look_at_all(const dataset *d, bool decode, bool (*progress)(
     unsigned char digest[SHA256_BYTES];
     brasa_status status = BRASA_OK;
     sha256 all;
-    if (!seen.of || !out->per_class)
+    if (!seen.of || !out->per_class || !make_sizes(d, out))
         return fail_memory(d->ctx, (size_t)d->count * DIGEST);
     sha256_start(&all);
     add_frame(&all, d);
@@ -130,15 +138,19 @@ brasa_status dataset_identify(const dataset *d, bool decode, bool (*progress)(vo
 {
     unsigned char digest[SHA256_BYTES];
     char text[DEFINITION] = "";
+    picture_size each;
     sha256 h;
     if (!d->source->define)
         return dataset_examine(d, decode, progress, user, out);
     *out = (dataset_report){.pool.ctx = d->ctx, .defined = true};
-    if (!(out->per_class = pool_get(&out->pool, (size_t)d->classes + 1, sizeof *out->per_class)))
+    out->per_class = pool_get(&out->pool, (size_t)d->classes + 1, sizeof *out->per_class);
+    if (!out->per_class || !make_sizes(d, out))
         return fail_memory(d->ctx, (size_t)d->classes * sizeof *out->per_class);
     for (int32_t i = 0; i < d->count; i++)
         out->per_class[d->label[i]]++;
-    d->source->define(d, text, sizeof text);
+    d->source->define(d, text, sizeof text, &each);
+    for (int32_t i = 0; d->varied && i < d->count; i++)
+        note_size(out, i, each.height, each.width);
     sha256_start(&h);
     add_frame(&h, d);
     sha256_add(&h, text, strlen(text));

@@ -93,6 +93,10 @@ static brasa_status start(brasa_context *errors, struct jpeg_decompress_struct *
         return fail(errors, BRASA_BAD_FILE, "JPEG: %u x %u pixels: a progressive file may have 33 million",
                     d->image_width, d->image_height);
     d->out_color_space = d->jpeg_color_space == JCS_CMYK || d->jpeg_color_space == JCS_YCCK ? JCS_CMYK : JCS_RGB;
+    p->full_height = (int)d->image_height;
+    p->full_width = (int)d->image_width;
+    if (p->size_only)
+        return BRASA_OK;
     choose_scale(d, p->least);
     jpeg_calc_output_dimensions(d);
     status = picture_shape(errors, p, 3, (int)d->output_height, (int)d->output_width);
@@ -132,7 +136,7 @@ brasa_status jpeg_decode(brasa_context *errors, picture *p, size_t bytes)
     jpeg_mem_src(&d, p->file, (unsigned long)bytes);
     jpeg_read_header(&d, TRUE);
     brasa_status status = start(errors, &d, p);
-    if (status == BRASA_OK) {
+    if (status == BRASA_OK && !p->size_only) {
         jpeg_start_decompress(&d);
         read_rows(&d, p);
         jpeg_finish_decompress(&d);

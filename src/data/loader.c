@@ -209,14 +209,27 @@ static bool keeps(const feeder_options *o)
     return o->budget > 0 && !o->set->numbers && !o->set->bytes;
 }
 
+/* Pictures are kept before they are cropped at random. */
+static int64_t bytes_of(const feeder_options *o, const int of[3], int32_t sample)
+{
+    const dataset *d = o->set;
+    const transform *t = o->transform;
+    if (!t->random_crop)
+        return (int64_t)of[0] * of[1] * of[2];
+    if (!d->varied)
+        return transform_bytes(t, of[0], d->height, d->width);
+    if (!o->sizes)
+        return o->budget;
+    const picture_size *s = &o->sizes[sample];
+    return s->height ? transform_bytes(t, of[0], s->height, s->width) : 0;
+}
+
 static int64_t room_for(const feeder_options *o, const int of[3])
 {
-    const int64_t each = (int64_t)of[0] * of[1] * of[2];
-    if (!keeps(o))
-        return 0;
-    if (o->transform->random_crop) /* kept before the crop: their sizes are not known */
-        return o->budget;
-    return o->budget < each * o->set->count ? o->budget : each * o->set->count;
+    int64_t bytes = 0;
+    for (int32_t i = 0; keeps(o) && i < o->set->count && bytes < o->budget; i++)
+        bytes += bytes_of(o, of, i);
+    return bytes < o->budget ? bytes : o->budget;
 }
 
 int64_t feeder_bytes(const feeder_options *o, const int of[3])

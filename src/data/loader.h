@@ -28,6 +28,7 @@ typedef struct feeder_options {
     const dataset *set;         /* must outlive the feeder */
     const transform *transform; /* copied */
     layout layout;              /* of a batch of pictures, N C H W, as the session's input wants it; zero: plain */
+    const picture_size *sizes;  /* of varied pictures: dataset_report's, until the feeder is there; NULL: not known */
     int64_t budget;             /* bytes for pictures that are kept, decoded, so that later epochs read no files */
 } feeder_options;
 

@@ -30,9 +30,11 @@ static brasa_status decode(brasa_context *errors, spng_ctx *png, picture *p, siz
     if (status == BRASA_OK && (int64_t)head.height * head.width > MOST_PNG_PIXELS)
         status =
             fail(errors, BRASA_BAD_FILE, "PNG: %u x %u pixels: at most 67 million are read", head.width, head.height);
-    if (status == BRASA_OK)
-        status = picture_shape(errors, p, 3, (int)head.height, (int)head.width);
-    if (status != BRASA_OK)
+    p->full_height = (int)head.height;
+    p->full_width = (int)head.width;
+    if (status == BRASA_OK && !p->size_only)
+        status = picture_shape(errors, p, 3, p->full_height, p->full_width);
+    if (status != BRASA_OK || p->size_only)
         return status;
     code = spng_decoded_image_size(png, SPNG_FMT_RGB8, &needed);
     if (!code && needed != 3 * (size_t)p->height * (size_t)p->width)

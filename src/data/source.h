@@ -27,9 +27,9 @@ typedef struct source {
     /* Of a set that has numbers, in place of read. */
     const float *(*numbers)(const dataset *d, int32_t sample);
     sample_name (*name)(const dataset *d, int32_t sample);
-    /* Of a set that is drawn: a text that says all that its samples depend on, beside what `dataset` says. NULL: it
-     * is read, and its samples are what the files hold. */
-    void (*define)(const dataset *d, char *text, size_t size);
+    /* Of a set that is drawn: a text that says all that its samples depend on, beside what `dataset` says, and the
+     * size of its pictures. NULL: it is read, and its samples are what the files hold. */
+    void (*define)(const dataset *d, char *text, size_t size, picture_size *each);
     void (*close)(dataset *d); /* what is not in the pool; NULL: nothing */
 } source;
 

@@ -215,6 +215,16 @@ static int fixed_side(const transform *t, int crop, int whole)
     return !t->random_crop ? crop : whole < MAX_SIDE ? whole : MAX_SIDE;
 }
 
+/* Large JPEG files are decoded at less than their size, with sides rounded up: the longer side may then get a pixel
+ * more. The shorter one has t->resize of them. */
+int64_t transform_bytes(const transform *t, int channels, int height, int width)
+{
+    int rows, columns;
+    resized(t, height, width, &rows, &columns);
+    const int64_t pixels = (int64_t)fixed_side(t, t->crop.h, rows) * fixed_side(t, t->crop.w, columns);
+    return channels * (pixels + (t->random_crop ? t->resize : 0));
+}
+
 brasa_status transform_fixed(brasa_context *errors, const transform *t, picture *p, picture *spare)
 {
     int rows, columns;

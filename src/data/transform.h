@@ -35,6 +35,9 @@ bool transform_fits(const transform *t, int height, int width);
 /* The part that is the same in every epoch: resize, and the crop unless it is random. `spare` is memory for work. */
 brasa_status transform_fixed(brasa_context *errors, const transform *t, picture *p, picture *spare);
 
+/* Bytes of what is left of a picture of this size then: at most. */
+int64_t transform_bytes(const transform *t, int channels, int height, int width);
+
 /* Where the rest is written: one sample of a batch, through a layout. */
 typedef struct transform_target {
     float *to;              /* the first element of the batch */

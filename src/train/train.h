@@ -159,6 +159,8 @@ brasa_status unit_evaluate_at_once(training *t, const brasa_session_options *o, 
 brasa_status unit_share_memory(training *t);
 /* unit_memory.c: whether the session and the loaders need more than settings.mem. */
 bool unit_over_budget(const training *t);
+/* unit_memory.c: how the set is fed, with so many bytes for kept pictures. */
+feeder_options unit_feeding(const training *t, int64_t kept);
 /* unit_memory.c: how the unit's samples are loaded, in batches of so many at most. */
 loader_options unit_loading(const training *t, bool train, int64_t size);
 

@@ -199,9 +199,8 @@ static brasa_status make_loader(training *t, bool train, loader **out)
 static brasa_status make_loaders(training *t)
 {
     unit *u = &t->unit;
-    feeder_options f = task_feeding(&t->task, u->session);
     brasa_status status = unit_share_memory(t);
-    f.budget = u->kept_bytes;
+    const feeder_options f = unit_feeding(t, u->kept_bytes);
     if (status == BRASA_OK)
         status = feeder_new(t->task.ctx, &f, &u->feeder);
     if (status == BRASA_OK)

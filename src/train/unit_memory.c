@@ -26,10 +26,17 @@ loader_options unit_loading(const training *t, bool train, int64_t size)
                             .seed = (uint64_t)s->seed};
 }
 
-static int64_t feeder_size(const training *t, int64_t kept)
+feeder_options unit_feeding(const training *t, int64_t kept)
 {
     feeder_options f = task_feeding(&t->task, t->unit.session);
+    f.sizes = t->data.size;
     f.budget = kept;
+    return f;
+}
+
+static int64_t feeder_size(const training *t, int64_t kept)
+{
+    const feeder_options f = unit_feeding(t, kept);
     return feeder_bytes(&f, t->task.shape);
 }
 
