@@ -245,6 +245,11 @@ TEST(nothing_to_test)
         CHECK_HAS(ctx->error, "of 5 folds");
         CHECK_HAS(ctx->error, "12 samples in 3 groups");
     }
+    for (int fold = 0; fold < 3; fold++) { /* as many as there are groups */
+        CHECK_STATUS(split_make(d, &(split_options){.kind = SPLIT_FOLDS, .folds = 3, .fold = fold}, &s), BRASA_OK);
+        CHECK_INT(s.tests, 4);
+        split_free(&s);
+    }
     dataset_close(d);
     put_text(in_tree("two.csv"), "a,1\nb,2\n");
     snprintf(name, sizeof name, "csv:%s", in_tree("two.csv"));

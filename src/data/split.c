@@ -76,8 +76,9 @@ static brasa_status arrange(const dataset *d, const split_options *o, int32_t **
     return ok ? BRASA_OK : fail_memory(ctx, (size_t)d->count * sizeof *all);
 }
 
-/* Which fold the sample at this place is in; of a share, 0 is the one that tests. Where classes follow each other,
- * dealing samples out in turn gives each class its share, and all folds their size, to within one sample. */
+/* Which fold the sample, or group of samples, at this place is in; of a share, 0 is the one that tests. Where classes
+ * follow each other, dealing samples out in turn gives each class its share, and all folds their size, to within one
+ * sample. */
 static int64_t fold_at(const split_options *o, int64_t place, int64_t count)
 {
     if (o->kind == SPLIT_SHARE) {
@@ -94,7 +95,7 @@ static int64_t fold_at(const split_options *o, int64_t place, int64_t count)
 
 /* Every fold must have samples, and so must both lists of a share: else an accuracy would be that of nothing. All
  * folds are looked at whichever is wanted, so that the first one tells and not the last. */
-static brasa_status check_sizes(const dataset *d, const split_options *o, const int32_t *size)
+static brasa_status check_sizes(const dataset *d, const split_options *o, const int32_t *size, int64_t found)
 {
     const bool folds = o->kind == SPLIT_FOLDS;
     const int count = folds ? o->folds : 2;
@@ -105,7 +106,7 @@ static brasa_status check_sizes(const dataset *d, const split_options *o, const 
     if (empty == count)
         return BRASA_OK;
     if (d->group)
-        snprintf(groups, sizeof groups, " in %d groups that stay together", (int)d->groups);
+        snprintf(groups, sizeof groups, " in %d groups that stay together", (int)found);
     if (folds)
         return fail(d->ctx, BRASA_BAD_ARGUMENT, "folds: of %d folds, fold %d has no sample: there are %d samples%s",
                     o->folds, empty + 1, (int)d->count, groups);
@@ -113,7 +114,17 @@ static brasa_status check_sizes(const dataset *d, const split_options *o, const 
                 100 - o->share, empty ? "train on" : "test on", (int)d->count, groups);
 }
 
-/* tested[i]: whether the sample at place i tests. */
+/* The groups that have samples. */
+static int64_t count_groups(const dataset *d, int32_t *seen)
+{
+    int64_t found = 0;
+    for (int32_t i = 0; i < d->count; i++)
+        found += !seen[d->group[i]]++;
+    memset(seen, 0, (size_t)d->groups * sizeof *seen);
+    return found;
+}
+
+/* tested[i]: whether the sample at place i tests. Groups are dealt out like samples, as the first of each comes. */
 static brasa_status choose(const dataset *d, const split_options *o, const int32_t *all, bool *tested)
 {
     const int64_t wanted = o->kind == SPLIT_FOLDS ? o->fold : 0;
@@ -121,17 +132,17 @@ static brasa_status choose(const dataset *d, const split_options *o, const int32
     int32_t *size = mem_get(d->ctx, (folds + groups) * sizeof *size), *fold_of = size + folds; /* plus 1; 0: open */
     if (!size)
         return fail_memory(d->ctx, (folds + groups) * sizeof *size);
+    const int64_t found = d->group ? count_groups(d, fold_of) : d->count;
+    int64_t dealt = 0;
     for (int32_t i = 0; i < d->count; i++) {
-        int64_t fold = fold_at(o, i, d->count);
-        if (d->group) {
-            int32_t *known = &fold_of[d->group[all[i]]];
-            *known = *known ? *known : (int32_t)fold + 1;
-            fold = *known - 1;
-        }
+        int32_t *known = d->group ? &fold_of[d->group[all[i]]] : NULL;
+        const int64_t fold = known && *known ? *known - 1 : fold_at(o, dealt++, found);
+        if (known)
+            *known = (int32_t)fold + 1;
         tested[i] = fold == wanted;
         size[fold]++;
     }
-    const brasa_status status = check_sizes(d, o, size);
+    const brasa_status status = check_sizes(d, o, size, found);
     mem_put(d->ctx, size);
     return status;
 }

@@ -4,7 +4,8 @@
  * either, folds are those of scikit-learn's KFold, and a share is that of its train_test_split: the first samples
  * train.
  *
- * Samples of one group (dataset.h) are never parted: all of them go where the first one drawn goes.
+ * Samples of one group (dataset.h) are never parted: groups are shared out as samples are, in the order in which the
+ * first of each is drawn, so that there may be as many folds as groups.
  */
 #ifndef DATA_SPLIT_H
 #define DATA_SPLIT_H
