@@ -14,7 +14,7 @@ enum { LONG_VALUE = 36 }; /* letters that no longer fit a column */
 static void put(page *p, const char *text, size_t length)
 {
     if (!p->failed && length && !p->write(p->user, text, length))
-        p->failed = true;
+        p->failed = p->refused = true;
 }
 
 void page_raw(page *p, const char *markup)

@@ -27,7 +27,8 @@
 typedef struct page {
     bool (*write)(void *user, const char *text, size_t length);
     void *user;
-    bool failed;                       /* the sink refused; the rest is dropped */
+    bool failed;                       /* the rest is dropped */
+    bool refused;                      /* by the sink, which knows why */
     bool in_section;                   /* one is open */
     const struct page_column *columns; /* of the open table */
     int column_count;

@@ -269,5 +269,7 @@ brasa_status run_report_write(brasa_context *ctx, const report_run *r,
         page_facts(&p, r->environment, r->environment_count);
     }
     page_end(&p);
-    return p.failed ? fail(ctx, BRASA_BAD_FILE, "the report could not be written to its end") : BRASA_OK;
+    if (p.failed && !p.refused)
+        return fail(ctx, BRASA_BAD_FILE, "a text is too long for the report");
+    return p.failed ? BRASA_BAD_FILE : BRASA_OK;
 }

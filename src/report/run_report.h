@@ -53,8 +53,8 @@ typedef struct report_run {
     int environment_count;
 } report_run;
 
-/* Writes the page to a sink that returns false when it cannot take more: BRASA_BAD_FILE then, and what was written is
- * half a page, so a file should get its name when all is well. */
+/* Writes the page to a sink that returns false when it cannot take more, with the text on the context: BRASA_BAD_FILE
+ * then, and what was written is half a page, so a file should get its name when all is well. */
 brasa_status run_report_write(brasa_context *ctx, const report_run *run,
                               bool (*write)(void *user, const char *text, size_t length), void *user);
 
