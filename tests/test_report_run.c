@@ -162,7 +162,7 @@ TEST(folds)
 {
     report_fold folds[FOLDS];
     for (int i = 0; i < FOLDS; i++)
-        folds[i] = (report_fold){0.2 + 0.01 * i, 0.95 + 0.001 * i, 12.5 + i};
+        folds[i] = (report_fold){i + 1, 0.2 + 0.01 * i, 0.95 + 0.001 * i, 12.5 + i};
     report_run run = full_run(12, 10);
     run.folds = folds;
     run.fold_count = FOLDS;

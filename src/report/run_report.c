@@ -217,7 +217,7 @@ static void put_folds(page *p, const report_run *r)
     page_table_begin(p, "Figures of each fold", columns, 4);
     for (int i = 0; i < r->fold_count; i++) {
         const report_fold *f = &r->folds[i];
-        const shown text[] = {show_count(i + 1), show_value(f->val_accuracy, UNIT_SHARE),
+        const shown text[] = {show_count(f->fold), show_value(f->val_accuracy, UNIT_SHARE),
                               show_value(f->val_loss, UNIT_NONE), show_value(f->seconds, UNIT_SECONDS)};
         const page_cell cells[] = {{text[0].text}, {text[1].text}, {text[2].text}, {text[3].text}};
         page_table_row(p, cells);

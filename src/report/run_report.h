@@ -19,6 +19,7 @@ typedef struct report_epoch {
 } report_epoch;
 
 typedef struct report_fold {
+    int fold; /* from 1 */
     double val_loss, val_accuracy, seconds;
 } report_fold;
 

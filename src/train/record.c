@@ -453,7 +453,7 @@ static brasa_status write_folds(training *t, replacement *r, const fold_result *
     json_open(&j, "folds", '[');
     for (int i = 0; i < count; i++) {
         json_open(&j, NULL, '{');
-        json_int(&j, "fold", i + 1);
+        json_int(&j, "fold", folds[i].fold);
         json_real(&j, "accuracy", folds[i].accuracy);
         json_real(&j, "top5", folds[i].top5);
         json_real(&j, "loss", folds[i].loss);

@@ -53,6 +53,7 @@ brasa_status record_resume(training *t);
 brasa_status record_result(training *t, const char *why);
 /* result.json of a run with folds, from those of its folds. */
 typedef struct fold_result {
+    int fold;
     double accuracy, top5, loss;
 } fold_result;
 brasa_status record_folds(training *t, const fold_result *folds, int count, const train_result *r);

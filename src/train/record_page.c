@@ -144,7 +144,7 @@ brasa_status record_folds_page(training *t, const fold_result *folds, int count)
     report_fold *list = pool_get(&s.pool, (size_t)count, sizeof *list);
     brasa_status status = list ? BRASA_OK : fail_memory(t->task.ctx, (size_t)count * sizeof *list);
     for (int i = 0; list && i < count; i++)
-        list[i] = (report_fold){folds[i].loss, folds[i].accuracy, NAN};
+        list[i] = (report_fold){folds[i].fold, folds[i].loss, folds[i].accuracy, NAN};
     s.run.folds = list;
     s.run.fold_count = count;
     if (status == BRASA_OK)

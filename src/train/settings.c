@@ -102,8 +102,10 @@ brasa_status settings_complete(brasa_context *ctx, train_settings *s)
         status = check_range(ctx, "mem", s->mem, 0, (int64_t)JSON_MOST);
     if (status == BRASA_OK && s->folds)
         status = check_range(ctx, "folds", s->folds, 2, 1000);
-    if (status == BRASA_OK)
-        status = check_range(ctx, "fold", s->fold, 0, s->folds);
+    if (status == BRASA_OK && s->fold && !s->folds)
+        status = fail(ctx, BRASA_BAD_ARGUMENT, "fold: there are no folds");
+    if (status == BRASA_OK && s->fold)
+        status = check_range(ctx, "fold", s->fold, 1, s->folds);
     if (status == BRASA_OK)
         status = check_keep(ctx, s->keep);
     if (status == BRASA_OK && s->folds && s->split)

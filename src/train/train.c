@@ -315,7 +315,7 @@ static brasa_status run_unit(training *t, int fold, bool *stopped, fold_result *
     run_outcome before;
     brasa_status status = t->folder ? read_finished(t, fold, &over, &before) : BRASA_OK;
     if (status != BRASA_OK || over) {
-        *out = (fold_result){before.accuracy, before.top5, before.loss};
+        *out = (fold_result){fold, before.accuracy, before.top5, before.loss};
         return status;
     }
     status = unit_open(t, fold);
@@ -334,7 +334,7 @@ static brasa_status run_unit(training *t, int fold, bool *stopped, fold_result *
     if (status == BRASA_OK)
         status = unit_train(t, stopped);
     const metrics *m = &t->unit.metrics;
-    *out = (fold_result){metrics_top1(m), metrics_top5(m), metrics_loss(m)};
+    *out = (fold_result){fold, metrics_top1(m), metrics_top5(m), metrics_loss(m)};
     unit_close(&t->unit);
     return status;
 }
