@@ -2,6 +2,7 @@
 #define _POSIX_C_SOURCE 200809L
 #include "data/split.h"
 #include "core/random.h"
+#include "core/replace.h"
 #include "data/streams.h"
 
 #include <errno.h>
@@ -259,21 +260,27 @@ int split_missing(const dataset *d, const int32_t *list, int32_t count, int *fir
 /* --- files -------------------------------------------------------------------------------------------------------
  */
 
+static brasa_status write_list(replacement *r, const char *word, const int32_t *list, int32_t count)
+{
+    char line[32];
+    int length = snprintf(line, sizeof line, "%s %d\n", word, (int)count);
+    brasa_status status = replace_write(r, line, (size_t)length);
+    for (int32_t i = 0; i < count && status == BRASA_OK; i++) {
+        length = snprintf(line, sizeof line, "%d\n", (int)list[i]);
+        status = replace_write(r, line, (size_t)length);
+    }
+    return status;
+}
+
 brasa_status split_write(const split *s, const char *path)
 {
-    FILE *f = fopen(path, "we");
-    if (!f)
-        return fail(s->ctx, BRASA_BAD_FILE, "%s: %s", path, strerror(errno));
-    fprintf(f, "train %d\n", (int)s->trains);
-    for (int32_t i = 0; i < s->trains; i++)
-        fprintf(f, "%d\n", (int)s->train[i]);
-    fprintf(f, "test %d\n", (int)s->tests);
-    for (int32_t i = 0; i < s->tests; i++)
-        fprintf(f, "%d\n", (int)s->test[i]);
-    const bool bad = ferror(f) != 0;
-    if (fclose(f) != 0 || bad)
-        return fail(s->ctx, BRASA_BAD_FILE, "%s: %s", path, strerror(errno));
-    return BRASA_OK;
+    replacement r;
+    brasa_status status = replace_begin(&r, s->ctx, path);
+    if (status == BRASA_OK)
+        status = write_list(&r, "train", s->train, s->trains);
+    if (status == BRASA_OK)
+        status = write_list(&r, "test", s->test, s->tests);
+    return replace_end(&r, status);
 }
 
 typedef struct reading {

@@ -25,13 +25,13 @@ static split_options split_wish(const training *t, int fold)
                            .seed = (uint64_t)s->seed};
 }
 
-/* A run that goes on has its lists on file. */
+/* A unit that goes on has its lists on file. */
 static brasa_status make_split(training *t)
 {
     unit *u = &t->unit;
     split_options o = split_wish(t, u->fold);
     brasa_status status = BRASA_OK;
-    if (u->folder && run_has(u->folder, SPLIT_FILE)) {
+    if (u->folder && run_has(u->folder, CHECKPOINT_FILE)) {
         status = split_read(t->task.set, u->lists, &u->split);
     } else {
         if (!u->fold)

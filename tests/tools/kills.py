@@ -82,6 +82,28 @@ def disturb(name, words, kills, draw, shim):
           (name, killed, torn, runs))
 
 
+def begin(name, words, shim):
+    """Killed before each call up to the first checkpoint, one after the other; then it begins, or goes on, to its end."""
+    train = ["train", *words, "--quiet", "--out"]
+    r = subprocess.run([BRASA, *train, name + "-whole"], capture_output=True, text=True)
+    check(name + ": undisturbed", r.returncode == 0, r)
+    unit = "/fold-01/" if "--folds" in words else "/"
+    wanted, cut, at, saved = digest(name + "-whole" + unit + "weights.safetensors"), name + "-cut", 0, False
+    while not saved and at < 60:
+        at += 1
+        r = subprocess.run([BRASA, *train, cut], capture_output=True, env=dict(os.environ, LD_PRELOAD=shim, KILL_AT=str(at)))
+        check("%s: killed before call %d" % (name, at), r.returncode == -9, r)
+        saved = os.path.exists(cut + unit + "checkpoint.safetensors")
+        again = ["train", "--resume", cut] if os.path.exists(cut + "/run.json") else train + [cut]
+        r = subprocess.run([BRASA, *again], capture_output=True, text=True)
+        check("%s: goes on after a kill before call %d" % (name, at), r.returncode == 0, r)
+        check("%s: the same bits, killed before call %d" % (name, at), r.returncode == 0 and
+              digest(cut + unit + "weights.safetensors") == wanted)
+        shutil.rmtree(cut)
+    check(name + ": there was a checkpoint", saved, at)
+    print("%s: killed before each of the first %d calls" % (name, at))
+
+
 def main(kills):
     draw = random.Random(7)
     with tempfile.TemporaryDirectory() as folder:
@@ -95,6 +117,9 @@ def main(kills):
             with open(name, "w") as file:
                 file.write(text)
         common = ["--batch", "16", "--save-every", "0.01", "--optimizer", "adam", "--seed", "3"]
+        if shim:
+            begin("begin", ["idx.net", "--data", "idx:digits", "--epochs", "1", "--threads", "1", "--no-tune", "--folds", "2"],
+                  shim)
         disturb("idx", ["idx.net", "--data", "idx:digits", "--epochs", "25", "--threads", "2", *common], kills, draw, shim)
         disturb("pictures", ["pictures.net", "--data", "images:photos", "--epochs", "25", "--threads", "1", "--split", "70/30",
                              "--transform", AUGMENT, *common], kills, draw, shim)
