@@ -58,6 +58,19 @@ static brasa_status fit_samples(const task *t, int64_t mem, brasa_session_option
     return status;
 }
 
+/* A run's lists are numbers of samples: they mean nothing in other data. */
+static brasa_status check_data(const trained *t)
+{
+    const task *k = &t->task;
+    dataset_report r;
+    brasa_status status = dataset_identify(k->set, k->settings.skip_bad, NULL, NULL, &r);
+    if (status == BRASA_OK && strcmp(r.hash, t->run.hash) != 0)
+        status = fail(k->ctx, BRASA_BAD_FILE, "%s: the data are not those that %s was trained on", k->set->spec,
+                      t->run.folder);
+    dataset_report_free(&r);
+    return status;
+}
+
 brasa_status trained_open(brasa_context *ctx, const char *folder, int fold, const char *spec, int64_t most,
                           int64_t mem, trained *out)
 {
@@ -71,6 +84,8 @@ brasa_status trained_open(brasa_context *ctx, const char *folder, int fold, cons
     t->class_name = out->run.class_name;
     if (status == BRASA_OK && spec)
         status = task_open_data(t, *spec ? spec : t->settings.data);
+    if (status == BRASA_OK && spec && !*spec)
+        status = check_data(out);
     if (status == BRASA_OK)
         status = task_build(t, out->run.model);
     brasa_session_options o = {.batch = most, .inference = true};

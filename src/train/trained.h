@@ -12,8 +12,9 @@ typedef struct trained {
 } trained;
 
 /* With the run's weights, or its last checkpoint's where it has none yet. fold: from 1; 0: the run has no folds.
- * spec: a set to open; "": the run's own; NULL: none. Batches are of `most` samples; mem: or of fewer, so that
- * session and loader stay within so many bytes; 0: any number. To be closed whatever came back. */
+ * spec: a set to open; "": the run's own, which must not have changed since; NULL: none. Batches are of `most`
+ * samples; mem: or of fewer, so that session and loader stay within so many bytes; 0: any number. To be closed
+ * whatever came back. */
 brasa_status trained_open(brasa_context *ctx, const char *folder, int fold, const char *spec, int64_t most,
                           int64_t mem, trained *out);
 void trained_close(trained *t);
