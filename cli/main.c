@@ -58,8 +58,9 @@ static const verb verbs[] = {
         .min_words = 1,
         .max_words = 1,
         .options = "batch data fold json mem split threads",
-        .details = "On the samples that the run tested on, or on those of --data: its test part, all of it, or "
-                   "what --split leaves to test on. A run with folds needs --fold. With --mem, batches are as small "
+        .details = "On the samples that the run tested on, which is refused where its data have changed, or on "
+                   "those of --data: its test part, all of it, or what --split leaves to test on. A run with folds "
+                   "needs --fold. With --mem, batches are as small "
                    "as it takes to fit.",
         .examples = "brasa eval RUN\nbrasa eval RUN --data images:DIR --split all --json",
     },

@@ -1,5 +1,5 @@
 """brasa train, eval, predict and runs from outside: what they print, leave behind and refuse."""
-import hashlib, json, os, pty, re, resource, signal, subprocess, sys, tempfile, time
+import fcntl, hashlib, json, os, pty, re, resource, shutil, signal, subprocess, sys, tempfile, time
 
 SOURCE = os.environ.get("BRASA_SOURCE", os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 BRASA = os.path.join(os.environ.get("BRASA_BUILD", os.path.join(SOURCE, "build")), "brasa")
@@ -108,6 +108,14 @@ def test_folds():
     check("each has its report", all(os.path.exists("folds/fold-0%d/report.html" % k) for k in (1, 2, 3))
           and os.path.exists("folds/report.html"))
     refuses(1, "has 3 folds: say which", "eval", "folds")
+    words = ["letter_mlp", "--data", "synth:letter,n=260", "--folds", "3", "--epochs", "1"]
+    events(*words, "--fold", "3", "--out", "third")
+    with open("third/result.json") as file:
+        check("the only fold keeps its number", [f["fold"] for f in json.load(file)["folds"]] == [3])
+    with open("third/report.html") as file:
+        page = file.read()
+    check("in the report, too", re.search(r"Figures of each fold.*<tr>.{0,40}>3</", page, re.S), page[:100])
+    refuses(1, "fold: expected a number from 1 to 3, got 4", "train", *words, "--fold", "4")
     one = json.loads(works("eval", "folds", "--fold", "2", "--json"))
     check("eval of a fold", abs(one["accuracy"] - ends[1]) < 0.02, (one["accuracy"], ends))
 
@@ -166,6 +174,81 @@ def test_full_disk():
     check("nothing is left over", not [n for n in os.listdir("full2") if n.endswith(".tmp")], os.listdir("full2"))
     works("train", "--resume", "full2", "--quiet")
     check("with room", digest("full2", "weights.safetensors") == digest("whole", "weights.safetensors"))
+
+
+def names(folder):
+    return sorted(os.listdir(folder))
+
+
+def test_folder_of_others():
+    """Only an empty folder is taken, and that is told before the data are read."""
+    os.mkdir("mine")
+    for name in ("notes.tmp", "weights.safetensors", "epochs.jsonl"):
+        with open("mine/" + name, "w") as file:
+            file.write(name)
+    before = names("mine")
+    refuses(1, "mine: the folder is not empty", "train", "letter_mlp", "--data", "csv:nowhere", "--out", "mine/")
+    check("nothing of it is touched", names("mine") == before and open("mine/epochs.jsonl").read() == "epochs.jsonl")
+    refuses(1, "mine/notes.tmp: Not a directory", "train", "letter_mlp", "--data", "csv:nowhere", "--out", "mine/notes.tmp")
+    for name in ("checkpoint.safetensors", "model.net"):
+        os.mkdir("only")
+        os.link("my.net" if name == "model.net" else "a/" + name, "only/" + name)
+        refuses(1, "only: the folder is not empty", "train", *LETTERS, "--out", "only")
+        os.remove("only/" + name)
+        os.rmdir("only")
+    os.mkdir("killed")  # before run.json was there
+    for name in ("run.json.12-0.tmp", "model.net.12-0.tmp", "model.net"):
+        open("killed/" + name, "w").close()
+    works("train", *LETTERS, "--epochs", "1", "--out", "killed", "--quiet")
+    check("begun anew", names("killed") == names("a"), names("killed"))
+    for name in ("notes.tmp", "run.json.tmp", "run.json.x-0.tmp", "run.json.12-0.tmp"):
+        open("killed/" + name, "w").close()
+    works("train", "--resume", "killed", "--epochs", "2", "--quiet")
+    check("only its own are removed", names("killed") ==
+          sorted(names("a") + ["notes.tmp", "run.json.tmp", "run.json.x-0.tmp"]), names("killed"))
+
+
+def test_torn_split():
+    """Without a checkpoint the lists on file are not believed: they are made again."""
+    os.mkdir("torn")
+    shutil.copy("c/run.json", "torn")
+    with open("c/split.txt") as whole, open("torn/split.txt", "w") as file:
+        file.write(whole.read()[:1000])
+    works("train", "--resume", "torn", "--quiet")
+    check("the same lists and weights", all(digest("torn", n) == digest("c", n) for n in ("split.txt", "weights.safetensors")))
+
+
+def test_look_at_lock():
+    """`brasa runs` looks at the lock by taking it for a moment: that keeps nobody from going on."""
+    fd = os.open("a", os.O_RDONLY)
+    fcntl.flock(fd, fcntl.LOCK_SH)
+    p = subprocess.Popen([BRASA, "train", "--resume", "a"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    time.sleep(0.15)
+    os.close(fd)
+    check("waits for the lock", p.communicate(timeout=100)[1] == b"" and p.returncode == 0, p.returncode)
+
+
+def test_changed_data():
+    """A run's lists are numbers of samples: in other data they would be other samples."""
+    small_data.pictures("changing", 20)
+    words = ["my.net", "--data", "images:changing", "--split", "70/30", "--transform", "resize=10 crop=10", "--epochs", "1"]
+    events(*words, "--out", "changed")
+    works("eval", "changed")
+    some = names("changing")[0]
+    os.rename("changing/%s/%s" % (some, names("changing/" + some)[0]), "moved.png")
+    refuses(1, "images:changing: the data are not those that changed was trained on", "eval", "changed")
+    refuses(1, "images:changing: the data are not those", "eval", "changed", "--split", "50/50")
+    other = json.loads(works("eval", "changed", "--data", "images:changing", "--json"))
+    check("other data are taken whole", sum(map(sum, other["confusion"])) == 19, other)
+
+
+def test_report_too_large():
+    def small_files():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (16000, 16000))
+    with open("little.net", "w") as file:
+        file.write("input 16\nclassify 26\n")
+    r = run("train", "little.net", *LETTERS[1:], "--epochs", "2", "--out", "large", preexec_fn=small_files)
+    check("which file, and why", r.returncode == 1 and "large/report.html: File too large" in r.stderr, r)
 
 
 def test_pictures():
@@ -332,8 +415,9 @@ def test_refusals():
 
 with tempfile.TemporaryDirectory() as temporary:
     os.chdir(temporary)
-    for test in (test_events, test_text, test_folds, test_interrupt, test_full_disk, test_pictures, test_crops, test_reading, test_deterministic,
-                 test_memory, test_presets, test_refusals):
+    for test in (test_events, test_text, test_folds, test_interrupt, test_full_disk, test_pictures, test_crops,
+                 test_folder_of_others, test_torn_split, test_look_at_lock, test_changed_data, test_report_too_large,
+                 test_reading, test_deterministic, test_memory, test_presets, test_refusals):
         test()
     os.chdir("/")
 print("%d passed, %d failed" % (passed, failed))

@@ -251,7 +251,7 @@ TEST(refusals)
         {"no split", {.model = "letter_mlp", .data = "synth:letter,n=52", .split = "7/7"}, "split"},
         {"both", {.model = "letter_mlp", .data = "synth:letter,n=52", .split = "all", .folds = 3}, "give one"},
         {"folds", {.model = "letter_mlp", .data = "synth:letter,n=52", .folds = 1}, "from 2 to 1000"},
-        {"fold", {.model = "letter_mlp", .data = "synth:letter,n=52", .folds = 3, .fold = 4}, "from 0 to 3"},
+        {"fold", {.model = "letter_mlp", .data = "synth:letter,n=52", .folds = 3, .fold = 4}, "from 1 to 3"},
         {"transform", {.model = "mnist_cnn", .data = "synth:digits,n=20", .transform = "zoom=3"}, "zoom"},
         {"weights", {.model = "letter_mlp", .data = "synth:letter,n=52", .weights = "/nope"}, "/nope: No such file"},
         {"no tests", {.model = "letter_mlp", .data = "synth:letter,n=52", .split = "all", .patience = 2}, "patience"},
@@ -304,7 +304,9 @@ TEST(nothing_is_left_behind)
     CHECK_TEXT(mine, "mine");
     free(mine);
     remove(path);
-    CHECK(rmdir(o.out) == 0); /* all else is gone */
+    CHECK(train_run(ctx, &o, &r) != BRASA_OK);
+    CHECK_HAS(brasa_context_error(ctx), "/nope");
+    CHECK(rmdir(o.out) == 0); /* it was empty, and is again */
     CASE("a run that was there");
     train_options whole = plain(&l, run_folder("left"));
     CHECK_STATUS(train_run(ctx, &whole, &r), BRASA_OK);
@@ -313,7 +315,8 @@ TEST(nothing_is_left_behind)
     CASE("a run that another one works at");
     const int lock = open(whole.out, O_RDONLY | O_DIRECTORY);
     CHECK(flock(lock, LOCK_EX) == 0);
-    CHECK_STATUS(train_run(ctx, &whole, &r), BRASA_WRONG_STATE);
+    train_options next = {.resume = whole.out};
+    CHECK_STATUS(train_run(ctx, &next, &r), BRASA_WRONG_STATE);
     CHECK(run_has(whole.out, RUN_FILE) && run_has(whole.out, CHECKPOINT_FILE) && run_has(whole.out, SPLIT_FILE));
     close(lock);
     stop();

@@ -1,192 +1,20 @@
-/* record.c - making the folder of a run: see record.h. */
+/* record.c - the files in the folder of a run: see record.h. */
 #define _GNU_SOURCE
 #include "train/record.h"
 
 #include "core/replace.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/file.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
-
-enum { MOST_RUNS = 100000 }; /* of one model on one day */
 
 static brasa_status refuse(training *t, const char *path)
 {
     return fail(t->task.ctx, BRASA_BAD_FILE, "%s: %s", path, strerror(errno));
-}
-
-/* --- the folder ---------------------------------------------------------------------------------------------- */
-
-/* "mnist_cnn" of "nets/mnist_cnn.net", without letters that a shell would stumble over. */
-static void model_word(const char *model, char *out, size_t size)
-{
-    const char *slash = strrchr(model, '/');
-    snprintf(out, size, "%s", slash ? slash + 1 : model);
-    char *end = strrchr(out, '.');
-    if (end && strcmp(end, ".net") == 0)
-        *end = '\0';
-    for (char *c = out; *c; c++)
-        if (!strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.", *c))
-            *c = '-';
-}
-
-/* The first number that is free; mkdir alone decides, so that two runs that begin at once get one each. */
-static brasa_status make_numbered(training *t)
-{
-    char model[64], date[16];
-    struct tm tm;
-    const time_t now = time(NULL);
-    model_word(t->task.settings.model, model, sizeof model);
-    strftime(date, sizeof date, "%Y-%m-%d", localtime_r(&now, &tm));
-    t->made_all = mkdir("runs", 0777) == 0;
-    if (!t->made_all && errno != EEXIST)
-        return refuse(t, "runs");
-    for (int n = 1; n < MOST_RUNS; n++) {
-        char *folder = pool_text(&t->task.pool, "runs/%s-%s-%d", date, model, n);
-        if (!folder)
-            return fail_memory(t->task.ctx, 0);
-        if (mkdir(folder, 0777) == 0) {
-            t->folder = folder;
-            t->made = true;
-            return sync_folder(t->task.ctx, "runs");
-        }
-        if (errno != EEXIST)
-            return refuse(t, folder);
-    }
-    return fail(t->task.ctx, BRASA_BAD_FILE, "runs: no number is left for another run of %s", model);
-}
-
-/* Shells complete the names of folders with a slash. */
-brasa_status record_folder(training *t, const char *path)
-{
-    size_t length = strlen(path);
-    while (length > 1 && path[length - 1] == '/')
-        length--;
-    t->folder = pool_text(&t->task.pool, "%.*s", (int)length, path);
-    return t->folder ? BRASA_OK : fail_memory(t->task.ctx, length + 1);
-}
-
-static brasa_status make_named(training *t)
-{
-    brasa_status status = record_folder(t, t->options->out);
-    t->made = status == BRASA_OK && mkdir(t->folder, 0777) == 0;
-    return status == BRASA_OK && !t->made && errno != EEXIST ? refuse(t, t->folder) : status;
-}
-
-/* The index-th of what is made before the first step: four files, and the folder of a fold. */
-enum { FIRST_FILES = 4, FIRST_MADE };
-static void first_made(const training *t, int index, char *path, size_t size)
-{
-    static const char *const names[FIRST_MADE] = {RUN_FILE, MODEL_FILE, SPLIT_FILE, CHECKPOINT_FILE, ""};
-    const train_settings *s = &t->task.settings;
-    if (index < 2 || !s->folds)
-        snprintf(path, size, "%s", names[index]);
-    else
-        snprintf(path, size, "fold-%02d/%s", s->fold ? (int)s->fold : 1, names[index]);
-}
-
-static void look_around(training *t)
-{
-    struct stat st;
-    char path[100];
-    for (int i = 0; i < FIRST_MADE; i++) {
-        first_made(t, i, path, sizeof path);
-        if (fstatat(t->lock, path, &st, AT_SYMLINK_NOFOLLOW) == 0)
-            t->found |= 1u << i;
-    }
-}
-
-void record_undo(training *t)
-{
-    char path[100];
-    if (t->lock < 0) /* what is there may be another process's */
-        return;
-    for (int i = 0; i < FIRST_MADE; i++) {
-        first_made(t, i, path, sizeof path);
-        if (*path && !(t->found >> i & 1))
-            unlinkat(t->lock, path, i < FIRST_FILES ? 0 : AT_REMOVEDIR);
-    }
-    if (t->made)
-        rmdir(t->folder);
-    if (t->made_all)
-        rmdir("runs");
-    t->folder = NULL;
-}
-
-brasa_status record_create(training *t)
-{
-    brasa_status status = t->options->out ? make_named(t) : make_numbered(t);
-    if (status == BRASA_OK)
-        status = record_lock(t);
-    if (status == BRASA_OK)
-        look_around(t);
-    if (status == BRASA_OK && run_has(t->folder, RUN_FILE)) /* under the lock: nobody else is making it now */
-        status = fail(t->task.ctx, BRASA_BAD_ARGUMENT,
-                      "%s: there is a run already; resume it, or take another folder", t->folder);
-    return status;
-}
-
-brasa_status record_lock(training *t)
-{
-    t->lock = open(t->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (t->lock < 0)
-        return refuse(t, t->folder);
-    if (flock(t->lock, LOCK_EX | LOCK_NB) == 0)
-        return BRASA_OK;
-    const brasa_status status =
-        errno == EWOULDBLOCK ? fail(t->task.ctx, BRASA_WRONG_STATE, "%s: another process is at work there", t->folder)
-                             : refuse(t, t->folder);
-    record_unlock(t);
-    return status;
-}
-
-void record_unlock(training *t)
-{
-    if (t->lock >= 0)
-        close(t->lock);
-    t->lock = -1;
-}
-
-/* What a process that was killed left half written. The lock is ours, so nobody is at it. */
-static void sweep(const char *folder)
-{
-    DIR *list = opendir(folder);
-    for (struct dirent *e; list && (e = readdir(list));) {
-        const size_t length = strlen(e->d_name);
-        if (length > 4 && strcmp(e->d_name + length - 4, ".tmp") == 0)
-            unlinkat(dirfd(list), e->d_name, 0);
-    }
-    if (list)
-        closedir(list);
-}
-
-brasa_status record_unit(training *t)
-{
-    unit *u = &t->unit;
-    sweep(t->folder);
-    u->folder = u->fold ? pool_text(&u->pool, "%s/fold-%02d", t->folder, u->fold) : t->folder;
-    if (!u->folder)
-        return fail_memory(t->task.ctx, 0);
-    u->checkpoint = run_path(&u->pool, u->folder, CHECKPOINT_FILE);
-    u->weights = run_path(&u->pool, u->folder, WEIGHTS_FILE);
-    u->epochs = run_path(&u->pool, u->folder, EPOCHS_FILE);
-    u->lists = run_path(&u->pool, u->folder, SPLIT_FILE);
-    u->result = run_path(&u->pool, u->folder, RESULT_FILE);
-    if (!u->checkpoint || !u->weights || !u->epochs || !u->lists || !u->result)
-        return BRASA_OUT_OF_MEMORY;
-    if (!u->fold)
-        return BRASA_OK;
-    if (mkdir(u->folder, 0777) != 0 && errno != EEXIST)
-        return refuse(t, u->folder);
-    sweep(u->folder);
-    return sync_folder(t->task.ctx, t->folder);
 }
 
 /* --- run.json ------------------------------------------------------------------------------------------------ */
@@ -305,14 +133,12 @@ brasa_status record_run(training *t)
     const size_t length = strlen(model);
     if (!path)
         return BRASA_OUT_OF_MEMORY;
-    if (length > 4 && strcmp(model + length - 4, ".net") == 0 && !t->options->resume) {
-        t->model = run_path(&t->task.pool, t->folder, MODEL_FILE);
-        brasa_status status = t->model ? copy_model(t, model, t->model) : BRASA_OUT_OF_MEMORY;
-        if (status != BRASA_OK)
-            return status;
-    }
     replacement r;
-    brasa_status status = replace_begin(&r, t->task.ctx, path);
+    brasa_status status = replace_begin(&r, t->task.ctx, path); /* before the copy: see record_create */
+    if (status == BRASA_OK && length > 4 && strcmp(model + length - 4, ".net") == 0 && !t->options->resume) {
+        t->model = run_path(&t->task.pool, t->folder, MODEL_FILE);
+        status = t->model ? copy_model(t, model, t->model) : BRASA_OUT_OF_MEMORY;
+    }
     if (status == BRASA_OK)
         status = write_run(t, &r);
     return replace_end(&r, status);

@@ -32,9 +32,11 @@
 
 /* t->folder: the path without slashes at its end. */
 brasa_status record_folder(training *t, const char *path);
-/* Makes t->folder and takes the lock. */
+/* Whether record_create could make the folder, for those who are about to read all data first. */
+brasa_status record_check(training *t);
+/* Makes t->folder, or takes an empty one, with the lock on it. */
 brasa_status record_create(training *t);
-/* Removes what a training that did not come to its first step has made, and nothing else. */
+/* Removes what a training that did not come to its first step has made. */
 void record_undo(training *t);
 /* Takes the lock on t->folder, or says that somebody else has it. */
 brasa_status record_lock(training *t);

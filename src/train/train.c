@@ -251,6 +251,8 @@ static brasa_status begin(training *t)
 {
     brasa_status status = settings_complete(t->task.ctx, &t->task.settings);
     if (status == BRASA_OK)
+        status = record_check(t);
+    if (status == BRASA_OK)
         status = task_open_data(&t->task, t->task.settings.data);
     if (status == BRASA_OK)
         status = settle(t);
@@ -321,14 +323,14 @@ static brasa_status run_unit(training *t, int fold, bool *stopped, fold_result *
     status = unit_open(t, fold);
     if (status == BRASA_OK)
         status = alarms_before(t);
-    if (status == BRASA_OK && !t->folder) {
+    const bool fresh = !t->folder;
+    if (status == BRASA_OK && fresh)
         status = record_create(t);
-        if (status == BRASA_OK)
-            status = record_unit(t);
-    }
     if (status == BRASA_OK && !t->recorded)
         status = record_run(t);
     t->recorded = true;
+    if (status == BRASA_OK && fresh)
+        status = record_unit(t);
     if (status == BRASA_OK)
         status = record_kernels(t);
     if (status == BRASA_OK)

@@ -108,7 +108,6 @@ struct training {
     const char *folder;  /* the run's; NULL: not made yet */
     int lock;            /* held on it: a file descriptor, or -1 */
     bool made, made_all; /* the folder is new, and so is `runs` around it */
-    unsigned found;      /* what it held before: see record_undo */
     bool begun;          /* there was a step: what is in the folder is worth keeping */
     const char *model;   /* what to build: a name, or the copy of the file in the folder */
     const char *created; /* when the run began; NULL: now */
