@@ -10,6 +10,7 @@
 
 #include "brasa.h"
 #include "core/json.h"
+#include "train/settings.h"
 
 #include <stdio.h>
 
@@ -47,6 +48,9 @@ int run_plan(const options *o);
 int run_predict(const options *o);
 int run_runs(const options *o);
 int run_train(const options *o);
+
+/* train.c: what a training's options, and a preset, say. An exit code, the message told. */
+int train_settings_of(brasa_context *ctx, const options *o, train_settings *s);
 
 /* help.c: the page of one verb, and the list of all. */
 void help_verb(const verb *v);

@@ -30,7 +30,7 @@ int run_explain(const options *o)
 {
     brasa_session_options s = {
         .batch = o->batch,
-        .optimizer = o->optimizer,
+        .optimizer = o->optimizer ? o->optimizer : TRAIN_OPTIMIZER,
         .seed = (uint64_t)o->seed,
         .inference = o->eval,
         .no_fusion = o->no_fusion,

@@ -7,7 +7,6 @@
 #include "cli.h"
 
 #include "core/nearest.h"
-#include "train/settings.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -108,14 +107,19 @@ static const verb verbs[] = {
         .words = "MODEL|FILE.net",
         .min_words = 1,
         .max_words = 1,
-        .options = "batch classes dialect json mem no-tune optimizer threads",
+        .options = "batch class-weights classes clip-norm data deterministic dialect fold folds freeze json mem "
+                   "no-augment no-tune optimizer schedule skip-bad split threads transform",
         .details = "Memory is planned before the first step, so it is known to the byte: one "
                    "allocation that holds all of it, the last 64 bytes for alignment. Activations, "
                    "gradients and workspace share memory as they come and go; they are shown as "
                    "they are at the fullest step. Kernels are those that were timed here before, or the first "
                    "ones that fit: nothing is timed for a plan. A network without batch norm can train on a large "
-                   "batch in equal parts, one after the other, with the result of the whole batch.",
+                   "batch in equal parts, one after the other, with the result of the whole batch. With --data the "
+                   "answer is what `brasa train` will take with the same options; kept are decoded pictures, which "
+                   "give way where memory is short. Without it the loader is that for samples of the network's size "
+                   "in files, a batch that trains and one that tests.",
         .examples = "brasa plan resnet50 --batch 32\n"
+                    "brasa plan resnet50 --data images:DIR --split 70/30 --mem 4G\n"
                     "brasa plan vgg16 --batch 100 --mem 2G --optimizer \"sgd momentum=0.9\"\n"
                     "brasa plan my.net --batch 64 --mem 500M --json",
     },

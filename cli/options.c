@@ -2,6 +2,7 @@
 #include "options.h"
 
 #include "core/nearest.h"
+#include "train/settings.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -1,7 +1,9 @@
-/* plan.c - `brasa plan`: what a training needs, to the byte, whether it fits, and what would. */
+/* plan.c - `brasa plan`: what a training needs, to the byte, whether it fits, and what would. With --data
+ * the training's own code answers, so both always say the same. */
 #include "network.h"
 
-#include "train/fit.h"
+#include "graph/graph.h"
+#include "train/train.h"
 
 #include <inttypes.h>
 
@@ -10,10 +12,22 @@ typedef struct row {
     const char *name;
     uint64_t bytes;
 } row;
-enum { ROWS = 9 };
+enum { ROWS = 10 };
 
-static void make_rows(row *rows, const brasa_memory *m)
+/* What a training takes: its session, and what stands beside it. */
+typedef struct need {
+    brasa_memory memory;
+    uint64_t loader, kept;
+} need;
+
+static uint64_t total(const need *n)
 {
+    return n->memory.total + n->loader + n->kept;
+}
+
+static void make_rows(row *rows, const need *n)
+{
+    const brasa_memory *m = &n->memory;
     const row all[ROWS] = {
         {"weights", m->weights},
         {"buffers", m->buffers},
@@ -22,7 +36,8 @@ static void make_rows(row *rows, const brasa_memory *m)
         {"optimizer", m->optimizer},
         {"activations", m->activations},
         {"workspace", m->workspace},
-        {"loader", 0}, /* no data set is given here: a training adds what its loader keeps */
+        {"loader", n->loader},
+        {"kept", n->kept},
         {"alignment",
          m->total - m->weights - m->buffers - m->gradients - m->sums - m->optimizer - m->activations - m->workspace},
     };
@@ -30,95 +45,183 @@ static void make_rows(row *rows, const brasa_memory *m)
         rows[i] = all[i];
 }
 
-static void print_rows(const brasa_memory *m)
+/* --- what is asked ------------------------------------------------------------------------------------------- */
+
+typedef struct plan {
+    train_needs n;
+    need whole, at_most, in_parts;
+    bool fits;
+    shape_text input; /* where no data are given: the size of pictures that is assumed; "": data are */
+} plan;
+
+static need beside(const plan *p, const brasa_memory *m, int64_t size, int64_t parts)
+{
+    return (need){.memory = *m, .loader = fit_need(m, &p->n.budget, size, parts) - m->total};
+}
+
+/* A training that would begin is known to the byte; of what would not, the least that it needs. */
+static void sort_out(plan *p)
+{
+    const fit *f = &p->n.fit;
+    const need begun = {.memory = p->n.memory, .loader = (uint64_t)p->n.loader, .kept = (uint64_t)p->n.kept};
+    p->fits = p->n.parts == 1;
+    p->whole = p->fits || f->fits ? begun : beside(p, &f->whole, p->n.batch, 1);
+    p->at_most = beside(p, &f->at_most, f->most, 1);
+    p->in_parts = begun;
+}
+
+/* The training itself is asked. */
+static int plan_with_data(plan *p, brasa_context *ctx, const options *o)
+{
+    tuning kernels;
+    tuning_start(&kernels, o);
+    train_options t = {.tuning = tuning_wish(&kernels)};
+    int code = train_settings_of(ctx, o, &t.settings);
+    if (code != DONE)
+        return code;
+    brasa_status status = train_plan(ctx, &t, &p->n);
+    return status == BRASA_OK ? DONE : complain(FAILED, "%s", brasa_context_error(ctx));
+}
+
+/* Loaders of pictures in files that have the input's size, one that trains and one that tests; nothing is kept. */
+static fit_budget assume(plan *p, const graph *g, const options *o)
+{
+    fit_budget b = {.bytes = (uint64_t)o->mem};
+    for (int v = 0; v < g->nvalues; v++) {
+        const value *x = &g->values[v];
+        if (x->kind != VALUE_INPUT || x->classes || x->shape.rank > 4)
+            continue;
+        int of[3] = {0};
+        shape one = {.rank = x->shape.rank - 1};
+        for (int d = 1; d < x->shape.rank; d++)
+            of[d - 1] = (int)(one.dim[d - 1] = x->shape.dim[d]);
+        const dataset set = {.numbers = x->shape.rank == 2};
+        const feeder_options f = {.set = &set};
+        const int64_t first = loader_bytes(&f, &(loader_options){.batch = 1}, of),
+                      next = loader_bytes(&f, &(loader_options){.batch = 2}, of) - first;
+        b.beside += (uint64_t)(feeder_bytes(&f, of) + 2 * (first - next));
+        b.beside_sample += (uint64_t)next;
+        b.beside_part += (uint64_t)next;
+        p->input = shape_print(&one);
+    }
+    return b;
+}
+
+static int plan_alone(plan *p, network *n, const options *o)
+{
+    int code = network_build(n, o);
+    if (code != DONE)
+        return code;
+    tuning_start(&n->tuning, o);
+    const brasa_session_options s = {.batch = o->batch,
+                                     .optimizer = o->optimizer ? o->optimizer : TRAIN_OPTIMIZER,
+                                     .tuning = tuning_wish(&n->tuning)};
+    fit *f = &p->n.fit;
+    p->n.batch = o->batch;
+    p->n.budget = assume(p, n->graph, o);
+    if (fit_batch(n->graph, &s, &p->n.budget, f) != BRASA_OK)
+        return complain(FAILED, "%s", brasa_graph_error(n->graph));
+    p->n.parts = o->mem ? f->parts : 1;
+    p->n.memory = p->n.parts > 1 ? f->in_parts : f->whole;
+    p->n.loader = (int64_t)beside(p, &p->n.memory, o->batch, p->n.parts ? p->n.parts : 1).loader;
+    return DONE;
+}
+
+/* --- the answer ---------------------------------------------------------------------------------------------- */
+
+static void print_rows(const need *n)
 {
     row rows[ROWS];
-    make_rows(rows, m);
+    make_rows(rows, n);
     for (int i = 0; i < ROWS; i++)
         if (rows[i].bytes)
             printf("  %-12s %8s  %16s\n", rows[i].name, print_bytes((double)rows[i].bytes).text,
                    print_count((int64_t)rows[i].bytes).text);
-    printf("  %-12s %8s  %16s\n", "total", print_bytes((double)m->total).text, print_count((int64_t)m->total).text);
+    printf("  %-12s %8s  %16s\n", "total", print_bytes((double)total(n)).text, print_count((int64_t)total(n)).text);
 }
 
-static void print_answer(const options *o, const fit *f)
+static void print_answer(const options *o, const plan *p)
 {
-    const char *verdict = !o->mem ? "" : f->fits ? ": fits " : ": does not fit ";
-    printf("needs %s at batch %" PRId64 "%s%s\n", print_bytes((double)f->whole.total).text, o->batch, verdict,
+    const fit *f = &p->n.fit;
+    const int64_t size = p->n.batch;
+    const char *verdict = !o->mem ? "" : p->fits ? ": fits " : ": does not fit ";
+    printf("needs %s at batch %" PRId64 "%s%s\n", print_bytes((double)total(&p->whole)).text, size, verdict,
            o->mem ? print_bytes((double)o->mem).text : "");
-    print_rows(&f->whole);
+    print_rows(&p->whole);
+    if (p->input.text[0])
+        printf("loader: for samples of %s in files; with --data it is counted for a set\n", p->input.text);
     if (!o->mem)
         return;
     if (f->most)
         printf("fits at batch %" PRId64 "%s: %s\n", f->most, f->most == FIT_MOST_SAMPLES ? " and more" : "",
-               print_bytes((double)f->at_most.total).text);
+               print_bytes((double)total(&p->at_most)).text);
     else
         printf("no batch fits: one sample needs more\n");
     if (f->why[0])
         printf("%s\n", f->why);
-    else if (f->parts > 1)
-        printf("batch %" PRId64 " fits as %" PRId64 " parts of %" PRId64 ", with the same result: %s\n", o->batch,
-               f->parts, o->batch / f->parts, print_bytes((double)f->in_parts.total).text);
-    else if (!f->parts && o->batch > 1)
-        printf("batch %" PRId64 " does not fit in parts either\n", o->batch);
+    else if (p->n.parts > 1)
+        printf("batch %" PRId64 " fits as %" PRId64 " parts of %" PRId64 ", with the same result: %s\n", size,
+               p->n.parts, size / p->n.parts, print_bytes((double)total(&p->in_parts)).text);
+    else if (!p->n.parts && size > 1)
+        printf("batch %" PRId64 " does not fit in parts either\n", size);
 }
 
-static void json_memory(json *j, const char *key, const brasa_memory *m)
+static void json_need(json *j, const char *key, const need *n)
 {
     row rows[ROWS];
-    make_rows(rows, m);
+    make_rows(rows, n);
     json_open(j, key, '{');
     for (int i = 0; i < ROWS; i++)
         json_int(j, rows[i].name, (int64_t)rows[i].bytes);
-    json_int(j, "total", (int64_t)m->total);
+    json_int(j, "total", (int64_t)total(n));
     json_close(j, '}');
 }
 
-static void json_answer(const options *o, const fit *f)
+static void json_answer(const options *o, const plan *p)
 {
+    const fit *f = &p->n.fit;
     json j = json_stdout();
     json_open(&j, NULL, '{');
     json_text(&j, "model", o->word[0]);
-    json_int(&j, "batch", o->batch);
-    json_memory(&j, "needs", &f->whole);
+    json_text(&j, "data", o->data);
+    json_int(&j, "batch", p->n.batch);
+    json_need(&j, "needs", &p->whole);
     if (o->mem) {
         json_int(&j, "budget", o->mem);
-        json_bool(&j, "fits", f->fits);
+        json_bool(&j, "fits", p->fits);
         json_int(&j, "largest_batch", f->most);
-        json_int(&j, "parts", f->parts);
+        json_int(&j, "parts", p->n.parts);
         json_text(&j, "cannot_split", f->why[0] ? f->why : NULL);
         if (f->most)
-            json_memory(&j, "needs_at_largest_batch", &f->at_most);
-        if (f->parts)
-            json_memory(&j, "needs_in_parts", &f->in_parts);
+            json_need(&j, "needs_at_largest_batch", &p->at_most);
+        if (p->n.parts)
+            json_need(&j, "needs_in_parts", &p->in_parts);
     }
     json_close(&j, '}');
 }
 
-static int answer(network *n, const options *o)
-{
-    tuning_start(&n->tuning, o);
-    const brasa_session_options s = {.batch = o->batch, .optimizer = o->optimizer, .tuning = tuning_wish(&n->tuning)};
-    const fit_budget budget = {.bytes = (uint64_t)o->mem};
-    fit f;
-    brasa_status status = fit_batch(n->graph, &s, &budget, &f);
-    if (status != BRASA_OK)
-        return complain(FAILED, "%s", brasa_graph_error(n->graph));
-    if (o->json)
-        json_answer(o, &f);
-    else
-        print_answer(o, &f);
-    return DONE;
-}
-
 int run_plan(const options *o)
 {
+    static const char *const of_training[] = {"class-weights", "clip-norm", "deterministic", "fold",
+                                              "folds",         "freeze",    "no-augment",    "schedule",
+                                              "skip-bad",      "split",     "transform"};
+    if (o->data && o->classes)
+        return complain(MISUSED, "--classes: there are as many as --data has");
+    for (size_t i = 0; !o->data && i < sizeof of_training / sizeof of_training[0]; i++)
+        if (option_given(o, of_training[i]))
+            return complain(MISUSED, "--%s needs --data", of_training[i]);
     network n;
+    plan p = {0};
     int code = network_start(&n, o->threads);
     if (code == DONE)
-        code = network_build(&n, o);
-    if (code == DONE)
-        code = answer(&n, o);
+        code = o->data ? plan_with_data(&p, n.context, o) : plan_alone(&p, &n, o);
+    if (code == DONE) {
+        sort_out(&p);
+        if (o->json)
+            json_answer(o, &p);
+        else
+            print_answer(o, &p);
+    }
     network_close(&n);
     return code;
 }

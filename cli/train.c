@@ -73,7 +73,7 @@ static void apply(const options *o, train_settings *s)
     s->mem = o->mem;
 }
 
-static int read_settings(brasa_context *ctx, const options *o, train_settings *s)
+int train_settings_of(brasa_context *ctx, const options *o, train_settings *s)
 {
     const preset *p = NULL;
     if (o->preset && preset_find(ctx, o->preset, &p) != BRASA_OK)
@@ -103,7 +103,7 @@ static int train(brasa_context *ctx, const options *o)
                        .facts = machine_json,
                        .stop = &stop,
                        .tuning = tuning_wish(&kernels)};
-    int code = o->resume ? check_resume(o) : read_settings(ctx, o, &t.settings);
+    int code = o->resume ? check_resume(o) : train_settings_of(ctx, o, &t.settings);
     if (code != DONE)
         return code;
     if (o->resume)

@@ -1,8 +1,11 @@
 """`brasa plan` from outside: what it needs, what fits, sizes with their units, and one line for what is wrong."""
-import json, os, subprocess, sys
+import json, os, subprocess, sys, tempfile
 
-SOURCE = os.environ.get("BRASA_SOURCE", os.path.join(os.path.dirname(__file__), ".."))
+SOURCE = os.environ.get("BRASA_SOURCE", os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 BRASA = os.path.join(os.environ.get("BRASA_BUILD", os.path.join(SOURCE, "build")), "brasa")
+sys.path.insert(0, os.path.join(SOURCE, "tests", "tools"))
+import small_data
+
 PERSISTENT = ("weights", "buffers", "optimizer", "sums")
 
 passed = failed = 0
@@ -34,11 +37,15 @@ small = gives("mnist_cnn", "--batch", "8", "--optimizer", "adam")
 explained = json.loads(subprocess.run([BRASA, "explain", "mnist_cnn", "--batch", "8", "--optimizer", "adam", "--json"],
                                       capture_output=True, text=True).stdout)["memory"]
 check("the rows add up", total(small["needs"]) == small["needs"]["total"], small)
-check("as explain says", all(small["needs"][k] == explained[k] for k in PERSISTENT + ("total",)), (small, explained))
+check("as explain says", all(small["needs"][k] == explained[k] for k in PERSISTENT)
+      and small["needs"]["total"] - small["needs"]["loader"] == explained["total"], (small, explained))
+check("a loader for the network's pictures: two batches that train and two that test",
+      0 < small["needs"]["loader"] - 4 * 8 * 28 * 28 * 4 < 10000, small)
+check("and says so", "for samples of 1x28x28 in files" in run("mnist_cnn").stdout)
 check("no budget, no answer", "fits" not in small and "largest_batch" not in small, small)
 
 # A network without batch norm can be split, one with it cannot.
-vgg = gives("vgg16", "--batch", "100", "--mem", "2G")
+vgg = gives("vgg16", "--batch", "100", "--mem", "2G", "--optimizer", "sgd")
 check("vgg16 does not fit", not vgg["fits"] and vgg["needs"]["total"] > vgg["budget"] == 2 * 10**9, vgg)
 check("a smaller batch does", 1 <= vgg["largest_batch"] < 100, vgg)
 check("that one is within", vgg["needs_at_largest_batch"]["total"] <= 2 * 10**9, vgg)
@@ -50,12 +57,69 @@ check("resnet50 cannot be split", resnet["parts"] == 0 and "batchnorm" in resnet
 text = run("resnet50", "--batch", "100", "--mem", "2G").stdout
 check("in words", "at batch 100: does not fit 2.00 GB" in text
       and "fits at batch %d: " % resnet["largest_batch"] in text and "cannot be split" in text, text)
-text = run("vgg16", "--batch", "100", "--mem", "2G").stdout
+text = run("vgg16", "--batch", "100", "--mem", "2G", "--optimizer", "sgd").stdout
 check("parts in words", "fits as %d parts of %d" % (vgg["parts"], 100 // vgg["parts"]) in text, text)
 text = run("letter_mlp", "--mem", "1G").stdout
 check("all fits", "fits 1.00 GB" in text and "parts" not in text, text)
 text = run("vgg16", "--mem", "1M").stdout
 check("nothing fits", "no batch fits" in text and "does not fit in parts either" in text, text)
+
+
+
+def trains(folder, *words):
+    """What run.json says that a training takes; where it is refused, what it says."""
+    r = subprocess.run([BRASA, "train", *words, "--epochs", "1", "--quiet", "--out", folder], capture_output=True, text=True)
+    if r.returncode:
+        return r.stderr
+    with open(folder + "/run.json") as file:
+        return json.load(file)["plan"]
+
+
+def agrees(folder, *words):
+    """The plan of a set, and a training with the same options."""
+    p, t = gives(*words), trains(folder, *words)
+    check("train takes what plan says: " + " ".join(words), isinstance(t, dict) and t["parts"] == p.get("parts", 1)
+          and p["needs" if t["parts"] == 1 else "needs_in_parts"]["total"] == t["total"], (p, t))
+    return p
+
+
+def refused(folder, *words):
+    p, t = gives(*words), trains(folder, *words)
+    check("both refuse: " + " ".join(words), not p["fits"] and p["parts"] == 0 and isinstance(t, str)
+          and "largest batch that fits is %d," % p["largest_batch"] in t, (p, t))
+    return p
+
+
+SPLIT = "input 1 28 28\nconv 4 3x3\nrelu\nflatten\nclassify 10\n"
+NORM = SPLIT.replace("relu", "batchnorm\nrelu")
+with tempfile.TemporaryDirectory() as home:
+    os.chdir(home)
+    for name, text in (("split.net", SPLIT), ("norm.net", NORM)):
+        with open(name, "w") as file:
+            file.write(text)
+    small_data.pictures("photos", 30)
+    digits, size = ["--data", "synth:digits,n=300"], ["--transform", "channels=1 resize=28 crop=28"]
+    whole = agrees("a", "norm.net", *digits, "--batch", "60")
+    check("drawn pictures are kept", whole["needs"]["kept"] > 0 and total(whole["needs"]) == whole["needs"]["total"], whole)
+    agrees("b", "norm.net", *digits, "--batch", "60", "--split", "70/30", "--optimizer", "adam", "--mem", "1G")
+    agrees("c", "norm.net", *digits, "--batch", "70", "--folds", "3", "--deterministic", "--clip-norm", "1")
+    agrees("d", "letter_mlp", "--data", "synth:letter,n=260", "--batch", "1000", "--class-weights", "balanced")
+    least = whole["needs"]["total"] - whole["needs"]["kept"]
+    tight = refused("e", "norm.net", *digits, "--batch", "60", "--mem", str(least * 2 // 3))
+    most = str(tight["largest_batch"])
+    check("the largest batch fits", agrees("f", "norm.net", *digits, "--batch", most, "--mem", str(tight["budget"]))["fits"])
+    refused("g", "norm.net", *digits, "--batch", str(int(most) + 1), "--mem", str(tight["budget"]))
+    parts = agrees("h", "split.net", *digits, "--batch", "60", "--mem", str(least * 2 // 3))
+    check("in parts", parts["parts"] > 1, parts)
+    other = SPLIT.replace("classify 10", "classify 2")
+    with open("two.net", "w") as file:
+        file.write(other)
+    agrees("i", "two.net", "--data", "images:photos", *size, "--split", "70/30", "--batch", "8")
+    os.chdir("/")
+r = run("mnist_cnn", "--split", "70/30")
+check("--split needs --data", r.returncode == 2 and "--split needs --data" in r.stderr, r)
+r = run("mnist_cnn", "--classes", "3", "--data", "synth:digits")
+check("classes are the data's", r.returncode == 2 and "--classes" in r.stderr, r)
 
 for size, count in (("1000000", 10**6), ("1M", 10**6), ("1MB", 10**6), ("1Mi", 2**20), ("1MiB", 2**20),
                     ("1.5K", 1500), ("0.5Gi", 2**29), ("2T", 2 * 10**12), ("1Ti", 2**40)):

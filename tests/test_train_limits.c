@@ -322,6 +322,29 @@ TEST(nothing_is_left_behind)
     stop();
 }
 
+/* A plan writes nothing, and tells when there is no memory for it. */
+TEST(plan_out_of_memory)
+{
+    for (int n = 1; !tests.failed; n++) {
+        start();
+        heard l;
+        train_needs needs;
+        train_options o = plain(&l, run_folder("plan"));
+        o.settings.data = "synth:letter,n=52";
+        o.settings.mem = 1000000;
+        memory.calls = 0;
+        memory.fail_at = n;
+        const brasa_status status = train_plan(ctx, &o, &needs);
+        const bool over = memory.calls < n;
+        CHECK_STATUS(status, over ? BRASA_OK : BRASA_OUT_OF_MEMORY);
+        CHECK(access(o.out, F_OK) != 0);
+        memory.fail_at = 0;
+        stop();
+        if (over)
+            break;
+    }
+}
+
 /* mem 0: as much as it needs. The number of allocations, or 0: something failed. */
 static int fail_each(int64_t mem)
 {

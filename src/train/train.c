@@ -250,7 +250,7 @@ static brasa_status settle(training *t)
 static brasa_status begin(training *t)
 {
     brasa_status status = settings_complete(t->task.ctx, &t->task.settings);
-    if (status == BRASA_OK)
+    if (status == BRASA_OK && !t->needs)
         status = record_check(t);
     if (status == BRASA_OK)
         status = task_open_data(&t->task, t->task.settings.data);
@@ -259,7 +259,8 @@ static brasa_status begin(training *t)
     t->model = t->task.settings.model;
     if (status == BRASA_OK)
         status = task_build(&t->task, t->model);
-    return status == BRASA_OK ? examine(t) : status;
+    const bool look = !t->needs || t->task.settings.skip_bad; /* what is left out is not planned for */
+    return status == BRASA_OK && look ? examine(t) : status;
 }
 
 static brasa_status go_on(training *t, run_info *r)
@@ -377,6 +378,25 @@ static brasa_status run_units(training *t, train_result *out)
     if (s->folds)
         status = record_folds(t, folds, count, out);
     return status == BRASA_OK && s->folds ? record_folds_page(t, folds, count) : status;
+}
+
+brasa_status train_plan(brasa_context *ctx, const train_options *o, train_needs *out)
+{
+    const train_options quiet = {.settings = o->settings, .tuning = o->tuning};
+    training t = {.options = &quiet,
+                  .needs = out,
+                  .lock = -1,
+                  .task = {.ctx = ctx, .pool = {.ctx = ctx}, .settings = o->settings}};
+    *out = (train_needs){0};
+    brasa_status status = begin(&t);
+    const train_settings *s = &t.task.settings;
+    if (status == BRASA_OK)
+        status = unit_plan(&t, s->folds && !s->fold ? 1 : (int)s->fold);
+    out->memory = t.unit.memory;
+    unit_close(&t.unit);
+    dataset_report_free(&t.data);
+    task_close(&t.task);
+    return status;
 }
 
 brasa_status train_run(brasa_context *ctx, const train_options *o, train_result *out)

@@ -10,6 +10,7 @@
 #define TRAIN_TRAIN_H
 
 #include "data/split.h"
+#include "train/fit.h"
 #include "train/task.h"
 
 #include <signal.h>
@@ -99,8 +100,20 @@ typedef struct train_options {
     const brasa_tuning *tuning;
 } train_options;
 
+/* What train_run would need: found by the same code, with nothing allocated, trained or written. */
+typedef struct train_needs {
+    int64_t batch;       /* of the session: all samples, where there are fewer than settings.batch */
+    int64_t parts;       /* in which it would train; 0: it would be refused */
+    brasa_memory memory; /* of the session, which evaluates too */
+    int64_t loader;      /* bytes of loaders */
+    int64_t kept;        /* bytes for decoded pictures, which give way where memory is short */
+    fit fit;             /* with settings.mem: what fits */
+    fit_budget budget;   /* and what it was asked with */
+} train_needs;
+
 struct training {
     const train_options *options;
+    train_needs *needs; /* not NULL: nothing but these is wanted */
     task task;
     dataset_report data; /* its hash, and what is wrong with it */
     int32_t read;        /* samples looked at for it */
@@ -126,6 +139,8 @@ typedef struct train_result {
 } train_result;
 
 brasa_status train_run(brasa_context *ctx, const train_options *o, train_result *out);
+/* For a run that begins, of its first unit. Of options only settings and tuning count, and nothing is timed. */
+brasa_status train_plan(brasa_context *ctx, const train_options *o, train_needs *out);
 
 /* --- for the parts of it --------------------------------------------------------------------------------------- */
 
@@ -135,7 +150,9 @@ void train_say(training *t, train_event_kind kind, const char *format, ...) BRAS
 /* One step of training on the next batch. */
 brasa_status train_step(training *t, float *loss, float *accuracy, int32_t *samples);
 
-/* unit.c: t->unit, for a fold (from 1) or the whole (0). unit_close is due whatever came back. */
+/* unit.c: t->unit, for a fold (from 1) or the whole (0): split and session, its memory and that of the loaders; then
+ * all the rest. unit_close is due whatever came back. */
+brasa_status unit_plan(training *t, int fold);
 brasa_status unit_open(training *t, int fold);
 void unit_close(unit *u);
 /* From the beginning, or from the last checkpoint. The first one is made before the first step, so that there is

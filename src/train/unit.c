@@ -141,7 +141,8 @@ static brasa_session_options session_wish(const training *t)
                                    .freeze = s->freeze,
                                    .class_weights = u->class_weights,
                                    .class_weight_count = u->class_weights ? t->task.classes : 0,
-                                   .deterministic = s->deterministic};
+                                   .deterministic = s->deterministic,
+                                   .plan_only = t->needs != NULL};
 }
 
 /* The session with all its programs. */
@@ -199,16 +200,14 @@ static brasa_status make_loader(training *t, bool train, loader **out)
 static brasa_status make_loaders(training *t)
 {
     unit *u = &t->unit;
-    brasa_status status = unit_share_memory(t);
     const feeder_options f = unit_feeding(t, u->kept_bytes);
-    if (status == BRASA_OK)
-        status = feeder_new(t->task.ctx, &f, &u->feeder);
+    brasa_status status = feeder_new(t->task.ctx, &f, &u->feeder);
     if (status == BRASA_OK)
         status = make_loader(t, true, &u->train);
     return status == BRASA_OK ? make_loader(t, false, &u->test) : status;
 }
 
-brasa_status unit_open(training *t, int fold)
+brasa_status unit_plan(training *t, int fold)
 {
     unit *u = &t->unit;
     const train_settings *s = &t->task.settings;
@@ -223,6 +222,13 @@ brasa_status unit_open(training *t, int fold)
         status = unit_weigh_classes(t);
     if (status == BRASA_OK)
         status = make_session(t);
+    return status == BRASA_OK ? unit_share_memory(t) : status;
+}
+
+brasa_status unit_open(training *t, int fold)
+{
+    unit *u = &t->unit;
+    brasa_status status = unit_plan(t, fold);
     if (status == BRASA_OK)
         status = make_loaders(t);
     if (status == BRASA_OK)

@@ -74,11 +74,25 @@ static brasa_status refuse(const training *t, const fit *f, const fit_budget *b,
                 numeric_bytes((double)b->bytes).text, fitting, f->most ? "; " : "", f->most ? parts : "");
 }
 
+/* Whoever only asks is told what does not fit, too. */
+static brasa_status answer(training *t, brasa_session_options *o, const fit_budget *b)
+{
+    train_needs *n = t->needs;
+    brasa_status status = b->bytes ? fit_batch(t->task.graph, o, b, &n->fit) : BRASA_OK;
+    n->budget = *b;
+    n->batch = o->batch;
+    n->parts = b->bytes ? n->fit.parts : 1;
+    o->parts = n->parts ? n->parts : 1;
+    return status;
+}
+
 brasa_status unit_split_batch(training *t, brasa_session_options *o)
 {
     const fit_budget b = budget_of(t);
     fit f;
     bool fits = !b.bytes;
+    if (t->needs)
+        return answer(t, o, &b);
     brasa_status status = BRASA_OK;
     if (b.bytes && o->parts)
         status = fit_parts(t->task.graph, o, &b, &fits);
@@ -148,6 +162,12 @@ brasa_status unit_share_memory(training *t)
     const int64_t table = feeder_size(t, 1) - none; /* which tells where kept pictures are */
     u->kept_bytes = !budget ? KEPT_BYTES : left > table ? least(left - table, KEPT_BYTES) : 0;
     u->loader_bytes = loaders + feeder_size(t, u->kept_bytes);
+    if (t->needs) {
+        t->needs->loader = loaders + none;
+        t->needs->kept = u->loader_bytes - loaders - none;
+        t->needs->parts = budget && left < 0 ? 0 : t->needs->parts;
+        return BRASA_OK;
+    }
     if (!budget || left >= 0)
         return BRASA_OK;
     return fail(t->task.ctx, BRASA_BAD_ARGUMENT, "%s needs %s at batch %lld, evaluation included: does not fit %s",
