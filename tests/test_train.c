@@ -148,7 +148,7 @@ TEST(settings_come_back)
     CHECK_TEXT(s->transform, "");
     CHECK_TEXT(s->dialect, "keras2");
     CHECK_TEXT(s->optimizer, "rmsprop lr=0.001");
-    CHECK_TEXT(s->schedule, "cosine warmup=2 steps=28"); /* 208 samples in 7 steps, four times */
+    CHECK_TEXT(s->schedule, "cosine warmup=2");
     CHECK_TEXT(s->keep, "2");
     CHECK(!s->weights && s->epochs == 4 && s->batch == 33 && s->seed == INT64_C(1) << 61 && s->patience == 9);
     CHECK(s->folds == 0 && s->threads == 1 && s->no_stratify && s->no_augment && !s->no_shuffle && !s->skip_bad);
@@ -293,6 +293,40 @@ TEST(learning_rates)
     CHECK_HAS(page, ">Learning rate</figcaption>");
     CHECK_HAS(page, ">0.0125<");
     free(page);
+    stop();
+}
+
+/* It ends with the last epoch of each fold, and of a run that goes on to a later end. */
+TEST(cosine_ends_with_the_last_epoch)
+{
+    start();
+    heard l;
+    train_result r;
+    train_options o = plain(&l, run_folder("cosine"));
+    o.settings.schedule = "cosine";
+    o.settings.epochs = 2;
+    CHECK_STATUS(train_run(ctx, &o, &r), BRASA_OK);
+    CHECK_CLOSE(l.last.learning_rate, 0.05 * (1 + cos(acos(-1) * 15 / 16)) / 2, 1e-12);
+    train_options next = {.resume = o.out, .settings.epochs = 4, .watch = listen_to, .user = &l};
+    l = (heard){0};
+    CHECK_STATUS(train_run(ctx, &next, &r), BRASA_OK);
+    CHECK_CLOSE(l.last.learning_rate, 0.05 * (1 + cos(acos(-1) * 31 / 32)) / 2, 1e-12);
+    CHECK_HAS(l.alarms, "the cosine ends with epoch 4 now, 2 before");
+    size_t bytes;
+    char *text = file_of(o.out, RUN_FILE, &bytes);
+    CHECK_HAS(text, "\"schedule\":\"cosine\"");
+    free(text);
+    CASE("folds with 1 step and with 2");
+    train_options folds = plain(&l, run_folder("cosine"));
+    folds.settings.schedule = "cosine";
+    folds.settings.data = "synth:letter,n=100";
+    folds.settings.split = NULL;
+    folds.settings.folds = 3;
+    folds.settings.no_stratify = true;
+    folds.settings.batch = 66;
+    folds.settings.epochs = 1;
+    CHECK_STATUS(train_run(ctx, &folds, &r), BRASA_OK);
+    CHECK_CLOSE(l.last.learning_rate, 0.025, 1e-12);
     stop();
 }
 

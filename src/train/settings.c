@@ -113,6 +113,12 @@ brasa_status settings_complete(brasa_context *ctx, train_settings *s)
     return status;
 }
 
+bool settings_schedule_ends(const train_settings *s)
+{
+    const char *at = s->schedule + strspn(s->schedule, " ");
+    return strncmp(at, "cosine", 6) == 0 && !strstr(at, "steps=");
+}
+
 static const void *member(const train_settings *s, const setting *t)
 {
     return (const char *)s + t->offset;

@@ -40,6 +40,9 @@ typedef struct train_settings {
 /* Fills in the defaults that depend on nothing else, and checks the ranges of numbers. */
 brasa_status settings_complete(brasa_context *ctx, train_settings *s);
 
+/* Whether the learning rate's schedule ends with the last epoch: a cosine that does not say when. */
+bool settings_schedule_ends(const train_settings *s);
+
 /* The members of an open object. */
 void settings_json(json *j, const train_settings *s);
 /* The index-th: its name, and its value as a text; false past the last one. */

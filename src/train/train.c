@@ -281,7 +281,8 @@ static brasa_status go_on(training *t, run_info *r)
         t->task.settings.epochs = t->options->settings.epochs;
     if (t->options->settings.mem)
         t->task.settings.mem = t->options->settings.mem;
-    t->recorded = t->task.settings.epochs == r->settings.epochs && t->task.settings.mem == r->settings.mem;
+    t->planned = r->settings.epochs;
+    t->recorded = t->task.settings.epochs == t->planned && t->task.settings.mem == r->settings.mem;
     if (!r->settings.keep || (!r->settings.split && !r->settings.folds))
         return fail(t->task.ctx, BRASA_BAD_FILE, "%s/" RUN_FILE ": settings are missing", t->folder);
     status = settings_complete(t->task.ctx, &t->task.settings);

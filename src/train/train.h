@@ -49,11 +49,12 @@ typedef struct unit {
     loader *train, *test; /* test is NULL where there is nothing to test on */
     float *class_weights; /* NULL: all classes count the same */
     float *logits;
-    metrics metrics;  /* on the test samples, of the weights after epoch `measured` */
-    int64_t measured; /* 0: nothing yet */
-    int64_t steps;    /* in an epoch */
-    int64_t parts;    /* in which a batch is computed; 1: it is whole */
-    int64_t at_once;  /* samples that are evaluated at once */
+    metrics metrics;      /* on the test samples, of the weights after epoch `measured` */
+    int64_t measured;     /* 0: nothing yet */
+    int64_t steps;        /* in an epoch */
+    const char *schedule; /* the settings', with its end */
+    int64_t parts;        /* in which a batch is computed; 1: it is whole */
+    int64_t at_once;      /* samples that are evaluated at once */
     train_place place;
     train_figures *figures; /* of the epochs done */
     int capacity;
@@ -124,6 +125,7 @@ struct training {
     bool begun;          /* there was a step: what is in the folder is worth keeping */
     const char *model;   /* what to build: a name, or the copy of the file in the folder */
     const char *created; /* when the run began; NULL: now */
+    int64_t planned;     /* epochs, before it was told to go on; 0: it begins */
     bool recorded;       /* run.json is there and right */
     unit unit;           /* the one that is at work */
     const char *alarm[MOST_ALARMS];

@@ -50,15 +50,16 @@ static brasa_status make_split(training *t)
     return BRASA_OK;
 }
 
-/* A cosine that does not say when it ends, ends with the last epoch. */
-static brasa_status settle_schedule(training *t, int64_t steps)
+/* A cosine that does not say when it ends, ends with the last epoch: of this unit, as folds may differ in their
+ * steps. The settings keep what the user said, so that a run that goes on to a later end gets a longer one. */
+static brasa_status settle_schedule(training *t)
 {
-    train_settings *s = &t->task.settings;
-    const char *at = s->schedule + strspn(s->schedule, " ");
-    if (strncmp(at, "cosine", 6) != 0 || strstr(at, "steps="))
-        return BRASA_OK;
-    s->schedule = pool_text(&t->task.pool, "%s steps=%lld", s->schedule, (long long)(s->epochs * steps));
-    return s->schedule ? BRASA_OK : fail_memory(t->task.ctx, 0);
+    const train_settings *s = &t->task.settings;
+    unit *u = &t->unit;
+    u->schedule = s->schedule;
+    if (settings_schedule_ends(s))
+        u->schedule = pool_text(&u->pool, "%s steps=%lld", s->schedule, (long long)(s->epochs * u->steps));
+    return u->schedule ? BRASA_OK : fail_memory(t->task.ctx, 0);
 }
 
 /* The programs that `count` samples in batches of `most` need. */
@@ -135,7 +136,7 @@ static brasa_session_options session_wish(const training *t)
     const train_settings *s = &t->task.settings;
     return (brasa_session_options){.batch = u->split.trains < s->batch ? u->split.trains : s->batch,
                                    .optimizer = s->optimizer,
-                                   .schedule = s->schedule,
+                                   .schedule = u->schedule,
                                    .clip_norm = s->clip_norm,
                                    .seed = (uint64_t)s->seed,
                                    .freeze = s->freeze,
@@ -217,7 +218,7 @@ brasa_status unit_plan(training *t, int fold)
         status = make_split(t);
     u->steps = (u->split.trains + s->batch - 1) / s->batch;
     if (status == BRASA_OK)
-        status = settle_schedule(t, u->steps);
+        status = settle_schedule(t);
     if (status == BRASA_OK)
         status = unit_weigh_classes(t);
     if (status == BRASA_OK)
@@ -328,6 +329,18 @@ static brasa_status remove_result(training *t, const char *folder)
     return status;
 }
 
+/* What was trained so far had the rates of a schedule with another end. */
+static void tell_schedule(training *t)
+{
+    const train_settings *s = &t->task.settings;
+    if (s->epochs != t->planned && settings_schedule_ends(s))
+        train_say(
+            t, TRAIN_ALARM,
+            "the cosine ends with epoch %lld now, %lld before: the learning rates so far were not those of a run "
+            "planned for %lld epochs",
+            (long long)s->epochs, (long long)t->planned, (long long)s->epochs);
+}
+
 brasa_status unit_start(training *t)
 {
     unit *u = &t->unit;
@@ -344,6 +357,8 @@ brasa_status unit_start(training *t)
     brasa_status status = checkpoint_load(u->session, u->checkpoint, &u->place, &terms, &note);
     if (status == BRASA_OK && note.text[0])
         train_say(t, TRAIN_ALARM, "%s", note.text);
+    if (status == BRASA_OK && brasa_session_steps(u->session) > 0)
+        tell_schedule(t);
     if (status == BRASA_OK && u->place.done > u->steps)
         status = fail(t->task.ctx, BRASA_BAD_FILE, "%s: step %lld of an epoch that has %lld", u->checkpoint,
                       (long long)u->place.done, (long long)u->steps);
