@@ -39,7 +39,7 @@ const option_def option_table[] = {
      NULL},
     {"no-augment", OPTION_FLAG, AT(no_augment), 0, 0, NULL, "pictures neither mirrored nor cut at random", NULL},
     {"no-fusion", OPTION_FLAG, AT(no_fusion), 0, 0, NULL, "merge no nodes: each layer runs by itself", NULL},
-    {"no-shuffle", OPTION_FLAG, AT(no_shuffle), 0, 0, NULL, "samples in their own order", NULL},
+    {"no-shuffle", OPTION_FLAG, AT(no_shuffle), 0, 0, NULL, "split samples in their own order", NULL},
     {"no-stratify", OPTION_FLAG, AT(no_stratify), 0, 0, NULL, "split without regard to classes", NULL},
     {"no-tune", OPTION_FLAG, AT(no_tune), 0, 0, NULL, "the first kernel that fits, without timing others", NULL},
     {"optimizer", OPTION_TEXT, AT(optimizer), 0, 0, "TEXT", "such as adam (\"" TRAIN_OPTIMIZER "\")", NULL},

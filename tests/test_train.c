@@ -360,6 +360,32 @@ TEST(resume_drops_a_torn_line)
     stop();
 }
 
+/* Samples are split in their order; those that train are shuffled in each epoch all the same, by the seed. */
+TEST(no_shuffle_is_for_the_split)
+{
+    start();
+    heard l;
+    train_result r;
+    const char *runs[] = {run_folder("first"), run_folder("seed-1"), run_folder("seed-2")};
+    char model[300], weights[400];
+    strcpy(model, in_folder("still.net"));
+    static const char text[] = "input 16\nclassify 26 name=b\n";
+    write_file(model, text, sizeof text - 1);
+    snprintf(weights, sizeof weights, "%s/" WEIGHTS_FILE, runs[0]);
+    for (int seed = 0; seed < 3; seed++) {
+        train_options o = plain(&l, runs[seed]);
+        o.settings.model = model;
+        o.settings.no_shuffle = o.settings.no_stratify = true;
+        o.settings.weights = seed ? weights : NULL;
+        o.settings.seed = seed;
+        o.settings.keep = "last";
+        CHECK_STATUS(train_run(ctx, &o, &r), BRASA_OK);
+    }
+    CHECK(same_file(runs[1], runs[2], SPLIT_FILE));
+    CHECK(!same_file(runs[1], runs[2], WEIGHTS_FILE));
+    stop();
+}
+
 /* --- folds, patience, weights -------------------------------------------------------------------------------- */
 
 TEST(folds)

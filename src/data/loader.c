@@ -350,17 +350,12 @@ int64_t feeder_decoded(feeder *f)
 
 /* --- loaders ------------------------------------------------------------------------------------------------- */
 
-static bool shuffles(const loader_options *o)
-{
-    return o->train && !o->in_order;
-}
-
 int64_t loader_bytes(const feeder_options *f, const loader_options *o, const int of[3])
 {
     const shape s = batch_shape(of, o->batch);
     const int64_t bytes =
         layout_count(&f->layout, &s) * (int64_t)sizeof(float) + o->batch * 2 * (int64_t)sizeof(int32_t);
-    return (int64_t)sizeof(loader) + 2 * bytes + (shuffles(o) ? o->count * (int64_t)sizeof(int32_t) : 0);
+    return (int64_t)sizeof(loader) + 2 * bytes + (o->train ? o->count * (int64_t)sizeof(int32_t) : 0);
 }
 
 static brasa_status check_options(const feeder *f, const loader_options *o)
@@ -388,7 +383,7 @@ static brasa_status make_batches(loader *l)
         l->batch[i] = (batch){.input = l->input[i], .labels = l->labels[i], .samples = l->samples[i]};
         ok = ok && l->input[i] && l->labels[i] && l->samples[i];
     }
-    if (shuffles(&l->options))
+    if (l->options.train)
         ok = (l->order = mem_get(ctx, (size_t)l->options.count * sizeof *l->order)) && ok;
     return ok ? BRASA_OK : fail_memory(ctx, floats * sizeof(float));
 }

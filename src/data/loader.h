@@ -47,8 +47,7 @@ typedef struct loader_options {
     const int32_t *list; /* sample numbers; must outlive the loader */
     int32_t count;
     int32_t batch;
-    bool train;    /* shuffled in each epoch, and changed at random; else in the list's order, as they are */
-    bool in_order; /* not shuffled, even in training */
+    bool train; /* shuffled in each epoch, and changed at random; else in the list's order, as they are */
     uint64_t seed;
 } loader_options;
 

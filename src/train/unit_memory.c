@@ -22,7 +22,6 @@ loader_options unit_loading(const training *t, bool train, int64_t size)
                             .count = count,
                             .batch = (int32_t)least(size, count),
                             .train = train,
-                            .in_order = s->no_shuffle,
                             .seed = (uint64_t)s->seed};
 }
 
