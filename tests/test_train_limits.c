@@ -120,6 +120,64 @@ TEST(alarms)
     stop();
 }
 
+static int count_in(const char *run, const char *name, const char *part)
+{
+    size_t bytes;
+    char *text = file_of(run, name, &bytes);
+    int count = 0;
+    for (const char *at = text; at && (at = strstr(at, part)); at++)
+        count++;
+    free(text);
+    return count;
+}
+
+/* Each stays on record, once, where it belongs, whatever happens to the run. */
+TEST(alarms_stay)
+{
+    start();
+    heard l;
+    train_result r;
+    CASE("a run that goes on");
+    train_options o = plain(&l, run_folder("stay"));
+    o.settings.optimizer = "sgd lr=1e-12";
+    o.settings.epochs = 12;
+    l.stop_at = 40;
+    CHECK_STATUS(train_run(ctx, &o, &r), BRASA_OK);
+    CHECK(r.stopped);
+    train_options next = {.resume = o.out, .watch = listen_to, .user = &l};
+    l = (heard){0};
+    CHECK_STATUS(train_run(ctx, &next, &r), BRASA_OK);
+    CHECK_INT(count_in(o.out, RESULT_FILE, "after epoch 3 the accuracy is "), 1);
+    CHECK_INT(count_in(o.out, RESULT_FILE, "after epoch 12 the accuracy is "), 1);
+    CHECK_INT(count_in(o.out, REPORT_FILE, "after epoch 3 the accuracy is "), 1);
+    CASE("folds");
+    o = plain(&l, run_folder("stay"));
+    o.settings.optimizer = "adadelta lr=1e-12";
+    o.settings.epochs = 1;
+    o.settings.split = NULL;
+    o.settings.folds = 2;
+    CHECK_STATUS(train_run(ctx, &o, &r), BRASA_OK);
+    for (int turn = 0; turn < 2; turn++) {
+        CHECK_INT(count_in(o.out, "fold-02/" RESULT_FILE, "Adadelta"), 1);
+        CHECK_INT(count_in(o.out, "fold-02/" RESULT_FILE, "guessing"), 1);
+        CHECK_INT(count_in(o.out, RESULT_FILE, "fold 1: after epoch 1"), 1);
+        CHECK_INT(count_in(o.out, RESULT_FILE, "fold 2: after epoch 1"), 1);
+        CHECK_INT(count_in(o.out, RESULT_FILE, "Adadelta"), 2);
+        CHECK_INT(count_in(o.out, REPORT_FILE, "fold 2: after epoch 1"), 1);
+        next.resume = o.out;
+        CHECK_STATUS(train_run(ctx, &next, &r), BRASA_OK);
+    }
+    CASE("a run that stops early");
+    o = plain(&l, run_folder("stay"));
+    o.settings.optimizer = "sgd lr=1e-12";
+    o.settings.epochs = 8;
+    o.settings.patience = 2;
+    CHECK_STATUS(train_run(ctx, &o, &r), BRASA_OK);
+    CHECK_INT(l.last.epoch, 3);
+    CHECK_HAS(l.alarms, "after epoch 3 the accuracy is ");
+    stop();
+}
+
 /* The first labels of an IDX file; its pictures are of 28 x 28. */
 static const char *put_digits(const unsigned char *labels, int count)
 {

@@ -4,8 +4,23 @@
 #include "train/record.h"
 
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+
+void alarms_keep(alarm_list *l, pool *p, const char *format, ...)
+{
+    char text[ERROR_TEXT_SIZE];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    for (int i = 0; i < l->count; i++)
+        if (strcmp(l->text[i], text) == 0)
+            return;
+    if (l->count < MOST_ALARMS && (l->text[l->count] = pool_text(p, "%s", text)))
+        l->count++;
+}
 
 /* --- before the first step ----------------------------------------------------------------------------------- */
 
@@ -68,12 +83,12 @@ brasa_status alarms_before(training *t)
 
 /* Looked at after a quarter of the epochs, when something should have been learned, but not before the third, and
  * after the last one. Luck counts: two deviations of as many guesses. */
-void alarms_after(training *t, const train_figures *f)
+void alarms_after(training *t, const train_figures *f, bool last)
 {
     const unit *u = &t->unit;
     const bool tested = u->split.tests > 0;
-    const int64_t epochs = t->task.settings.epochs, quarter = (epochs + 3) / 4;
-    if (f->epoch != epochs && (f->epoch != quarter || quarter < 3))
+    const int64_t quarter = (t->task.settings.epochs + 3) / 4;
+    if (!last && (f->epoch != quarter || quarter < 3))
         return;
     const int32_t count = tested ? u->split.tests : u->split.trains;
     const double share = commonest(t, tested ? u->split.test : u->split.train, count);

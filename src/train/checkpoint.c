@@ -48,10 +48,16 @@ static bool read_part(const struct part *part, const char *text, train_place *p)
     return *text && !*end && !errno && x >= 0;
 }
 
-brasa_status checkpoint_save(brasa_session *s, const char *path, const train_place *p, const checkpoint_terms *terms)
+static void print_alarm_key(int index, char key[TEXT])
 {
-    char text[PARTS + TERMS][TEXT];
-    tensor_note notes[PARTS + TERMS + 1] = {{0}};
+    snprintf(key, TEXT, "alarm %d", index + 1);
+}
+
+brasa_status checkpoint_save(brasa_session *s, const char *path, const train_place *p, const checkpoint_terms *terms,
+                             const alarm_list *alarms)
+{
+    char text[PARTS + TERMS][TEXT], key[MOST_ALARMS][TEXT];
+    tensor_note notes[PARTS + TERMS + MOST_ALARMS + 1] = {{0}};
     const numeric_state locale = numeric_enter();
     for (int i = 0; i < PARTS; i++) {
         print_part(&parts[i], p, text[i]);
@@ -65,6 +71,10 @@ brasa_status checkpoint_save(brasa_session *s, const char *path, const train_pla
     notes[PARTS + 1] = (tensor_note){"threads", text[PARTS + 1]};
     notes[PARTS + 2] = (tensor_note){"parts", text[PARTS + 2]};
     notes[PARTS + 3] = (tensor_note){"kernels", terms->kernels};
+    for (int i = 0; i < alarms->count; i++) {
+        print_alarm_key(i, key[i]);
+        notes[PARTS + TERMS + i] = (tensor_note){key[i], alarms->text[i]};
+    }
     return session_save(s, path, BRASA_CHECKPOINT, notes);
 }
 
@@ -92,6 +102,21 @@ brasa_status checkpoint_parts(brasa_context *ctx, const char *path, int64_t samp
     if (text && (*out < 1 || *out > samples || samples % *out))
         status =
             fail(ctx, BRASA_BAD_FILE, "%s: %.20s parts of a batch of %lld samples", path, text, (long long)samples);
+    safetensors_close(f);
+    return status;
+}
+
+brasa_status checkpoint_alarms(pool *p, const char *path, alarm_list *out)
+{
+    safetensors *f = NULL;
+    const brasa_status status = safetensors_open(p->ctx, path, &f);
+    for (int i = 0; status == BRASA_OK && i < MOST_ALARMS; i++) {
+        char key[TEXT];
+        print_alarm_key(i, key);
+        const char *text = safetensors_note(f, key);
+        if (text)
+            alarms_keep(out, p, "%s", text);
+    }
     safetensors_close(f);
     return status;
 }

@@ -16,7 +16,10 @@ typedef struct checkpoint_terms {
 /* unit.c: those of the training's unit. */
 checkpoint_terms unit_terms(const training *t);
 
-brasa_status checkpoint_save(brasa_session *s, const char *path, const train_place *p, const checkpoint_terms *terms);
+brasa_status checkpoint_save(brasa_session *s, const char *path, const train_place *p, const checkpoint_terms *terms,
+                             const alarm_list *alarms);
+/* Adds the alarms raised before the checkpoint to the list, the texts into the pool. */
+brasa_status checkpoint_alarms(pool *p, const char *path, alarm_list *out);
 /* The parts in which a batch of so many samples was computed; 0: the checkpoint does not tell. */
 brasa_status checkpoint_parts(brasa_context *ctx, const char *path, int64_t samples, int64_t *out);
 /* Other settings are an error. Other threads, parts or kernels are told in `note`, which else is "". */

@@ -229,11 +229,11 @@ brasa_status record_resume(training *t)
 
 /* --- result.json --------------------------------------------------------------------------------------------- */
 
-static void alarms_json(json *j, const training *t)
+static void alarms_json(json *j, const alarm_list *l)
 {
     json_open(j, "alarms", '[');
-    for (int i = 0; i < t->alarms; i++)
-        json_text(j, NULL, t->alarm[i]);
+    for (int i = 0; i < l->count; i++)
+        json_text(j, NULL, l->text[i]);
     json_close(j, ']');
 }
 
@@ -253,7 +253,7 @@ static brasa_status write_result(training *t, replacement *r, const char *why)
         json_int(&j, "measured_epoch", u->measured);
     json_real(&j, "seconds", seconds);
     metrics_json(&j, &u->metrics, t->task.class_name);
-    alarms_json(&j, t);
+    alarms_json(&j, &u->alarms);
     json_close(&j, '}');
     return j.failed ? BRASA_BAD_FILE : BRASA_OK;
 }
@@ -286,7 +286,7 @@ static brasa_status write_folds(training *t, replacement *r, const fold_result *
         json_close(&j, '}');
     }
     json_close(&j, ']');
-    alarms_json(&j, t);
+    alarms_json(&j, &t->alarms);
     json_close(&j, '}');
     return j.failed ? BRASA_BAD_FILE : BRASA_OK;
 }

@@ -98,8 +98,9 @@ static brasa_status fill(sheet *s, const training *t)
     s->run.subtitle = u->fold ? pool_text(&s->pool, "%s, fold %d", t->folder, u->fold) : t->folder;
     if (!s->run.title)
         return fail_memory(s->pool.ctx, 0);
-    for (int i = 0; i < t->alarms; i++)
-        s->notices[s->run.notice_count++] = (report_notice){PAGE_WARNING, t->alarm[i]};
+    const alarm_list *alarms = u->session ? &u->alarms : &t->alarms;
+    for (int i = 0; i < alarms->count; i++)
+        s->notices[s->run.notice_count++] = (report_notice){PAGE_WARNING, alarms->text[i]};
     s->run.notices = s->notices;
     s->run.classes = t->task.classes;
     s->run.class_names = t->task.class_name;

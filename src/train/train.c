@@ -7,6 +7,7 @@
 #define _POSIX_C_SOURCE 200809L
 #include "train/train.h"
 
+#include "train/checkpoint.h"
 #include "train/record.h"
 
 #include <math.h>
@@ -33,7 +34,7 @@ void train_tell(training *t, train_event_kind kind, const train_figures *f, cons
         t->options->watch(t->options->user, &e);
 }
 
-/* An alarm is also kept for the record; where there is no memory for it, it is told at least. */
+/* An alarm is also kept for the unit's record; where there is no memory for it, it is told at least. */
 void train_say(training *t, train_event_kind kind, const char *format, ...)
 {
     char text[ERROR_TEXT_SIZE];
@@ -41,11 +42,8 @@ void train_say(training *t, train_event_kind kind, const char *format, ...)
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    if (kind == TRAIN_ALARM && t->alarms < MOST_ALARMS) {
-        char *copy = pool_text(&t->task.pool, "%s", text);
-        if (copy)
-            t->alarm[t->alarms++] = copy;
-    }
+    if (kind == TRAIN_ALARM)
+        alarms_keep(&t->unit.alarms, &t->unit.pool, "%s", text);
     train_tell(t, kind, NULL, text);
 }
 
@@ -132,6 +130,14 @@ static brasa_status train_epoch(training *t, bool *stopped)
     return status;
 }
 
+/* Whether the last epochs brought nothing. */
+static bool out_of_patience(const training *t)
+{
+    const int64_t patience = t->task.settings.patience;
+    const train_place *p = &t->unit.place;
+    return patience > 0 && p->best_epoch && p->done == 0 && p->epoch - p->best_epoch >= patience;
+}
+
 /* Measures the epoch that was just trained, and puts all of it on record. */
 static brasa_status end_epoch(training *t, bool *stopped)
 {
@@ -159,23 +165,15 @@ static brasa_status end_epoch(training *t, bool *stopped)
     if (status != BRASA_OK)
         return status;
     u->place = (train_place){.epoch = f.epoch, .best = u->place.best, .best_epoch = u->place.best_epoch};
-    status = unit_save(t);
+    train_tell(t, TRAIN_EPOCH, &f, NULL);
+    alarms_after(t, &f, f.epoch == t->task.settings.epochs || out_of_patience(t));
+    status = unit_save(t); /* the alarms, too */
     if (status != BRASA_OK)
         return status;
-    train_tell(t, TRAIN_EPOCH, &f, NULL);
-    alarms_after(t, &f);
     if (u->reported != 0 && train_clock() - u->reported < REPORT_EVERY)
         return BRASA_OK;
     u->reported = train_clock();
     return record_page(t);
-}
-
-/* Whether the last epochs brought nothing. */
-static bool out_of_patience(const training *t)
-{
-    const int64_t patience = t->task.settings.patience;
-    const train_place *p = &t->unit.place;
-    return patience > 0 && p->best_epoch && p->done == 0 && p->epoch - p->best_epoch >= patience;
 }
 
 static brasa_status train_epochs(training *t, bool *stopped)
@@ -298,17 +296,30 @@ static brasa_status go_on(training *t, run_info *r)
     return status;
 }
 
+/* Those of a fold, to those of the run. */
+static void add_alarms(training *t, int fold, const alarm_list *l)
+{
+    for (int i = 0; fold && i < l->count; i++)
+        alarms_keep(&t->alarms, &t->task.pool, "fold %d: %s", fold, l->text[i]);
+}
+
 /* A unit that is over already counts as it is, unless it has epochs to go. */
 static brasa_status read_finished(training *t, int fold, bool *over, run_outcome *out)
 {
     pool p = {.ctx = t->task.ctx};
     train_figures *figures;
     int epochs;
+    alarm_list alarms = {.count = 0};
     const char *folder = fold ? pool_text(&p, "%s/fold-%02d", t->folder, fold) : t->folder;
     brasa_status status = folder ? run_outcome_read(t->task.ctx, folder, out) : fail_memory(t->task.ctx, 0);
     if (status == BRASA_OK)
         status = run_epochs_read(&p, folder, &figures, &epochs);
     *over = status == BRASA_OK && out->there && !out->failed && epochs >= t->task.settings.epochs;
+    if (*over && fold && run_has(folder, CHECKPOINT_FILE)) {
+        const char *path = run_path(&p, folder, CHECKPOINT_FILE);
+        status = path ? checkpoint_alarms(&p, path, &alarms) : BRASA_OUT_OF_MEMORY;
+    }
+    add_alarms(t, fold, &alarms);
     pool_free(&p);
     return status;
 }
@@ -339,6 +350,7 @@ static brasa_status run_unit(training *t, int fold, bool *stopped, fold_result *
         status = unit_train(t, stopped);
     const metrics *m = &t->unit.metrics;
     *out = (fold_result){fold, metrics_top1(m), metrics_top5(m), metrics_loss(m)};
+    add_alarms(t, fold, &t->unit.alarms);
     unit_close(&t->unit);
     return status;
 }

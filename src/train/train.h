@@ -35,7 +35,12 @@ typedef struct train_place {
     double best;        /* its accuracy on the test samples */
 } train_place;
 
+/* Alarms that are kept for the record, each once. */
 enum { MOST_ALARMS = 32 };
+typedef struct alarm_list {
+    const char *text[MOST_ALARMS];
+    int count;
+} alarm_list;
 
 /* One training: the run's only one, or a fold's. */
 typedef struct unit {
@@ -56,6 +61,7 @@ typedef struct unit {
     int64_t parts;        /* in which a batch is computed; 1: it is whole */
     int64_t at_once;      /* samples that are evaluated at once */
     train_place place;
+    alarm_list alarms;      /* also those of the time before it went on: a checkpoint holds them */
     train_figures *figures; /* of the epochs done */
     int capacity;
     double saved, reported; /* when, by the clock */
@@ -128,8 +134,7 @@ struct training {
     int64_t planned;     /* epochs, before it was told to go on; 0: it begins */
     bool recorded;       /* run.json is there and right */
     unit unit;           /* the one that is at work */
-    const char *alarm[MOST_ALARMS];
-    int alarms;
+    alarm_list alarms;   /* of all folds; without folds they are the unit's alone */
 };
 
 typedef struct train_result {
@@ -185,10 +190,12 @@ loader_options unit_loading(const training *t, bool train, int64_t size);
 /* class_weights.c: t->unit.class_weights, as the settings wish, for the samples of its split. */
 brasa_status unit_weigh_classes(training *t);
 
+/* alarms.c: into a list, the text into the pool; where there is no memory or room for it, it is left out. */
+void alarms_keep(alarm_list *l, pool *p, const char *format, ...) BRASA_PRINTF(3, 4);
 /* alarms.c: what can be told before the first step; one class only is an error, the rest are alarms. */
 brasa_status alarms_before(training *t);
 /* alarms.c: what can be told after an epoch. */
-void alarms_after(training *t, const train_figures *f);
+void alarms_after(training *t, const train_figures *f, bool last);
 /* alarms.c: the loss of the step after `place`, or the weights behind it, are not finite. Goes back to the last
  * checkpoint, repeats the steps since, finds the node where numbers went wrong, and leaves the checkpoint's state
  * behind; the error names it. */

@@ -214,6 +214,8 @@ brasa_status unit_plan(training *t, int fold)
     const train_settings *s = &t->task.settings;
     *u = (unit){.fold = fold, .pool = {.ctx = t->task.ctx}};
     brasa_status status = t->folder ? record_unit(t) : BRASA_OK;
+    if (status == BRASA_OK && u->folder && run_has(u->folder, CHECKPOINT_FILE))
+        status = checkpoint_alarms(&u->pool, u->checkpoint, &u->alarms);
     if (status == BRASA_OK)
         status = make_split(t);
     u->steps = (u->split.trains + s->batch - 1) / s->batch;
@@ -288,7 +290,7 @@ brasa_status unit_save(training *t)
 {
     unit *u = &t->unit;
     const checkpoint_terms terms = unit_terms(t);
-    brasa_status status = checkpoint_save(u->session, u->checkpoint, &u->place, &terms);
+    brasa_status status = checkpoint_save(u->session, u->checkpoint, &u->place, &terms, &u->alarms);
     const int64_t count = atoi(t->task.settings.keep);
     if (status == BRASA_OK && count > 0 && u->place.epoch > 0 && u->place.done == 0)
         status = keep_epochs(t, count);
