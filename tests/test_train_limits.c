@@ -26,6 +26,24 @@ static const char *labelled(const char *name, const char *labels)
     return spec;
 }
 
+/* 36 rows of the class A, 4 of the class B, which are easily told apart or not at all. */
+static const char *two_classes(const char *name, bool apart)
+{
+    static char spec[400];
+    static char text[4000];
+    text[0] = '\0';
+    for (int i = 0; i < 40; i++) {
+        strcat(text, i % 10 ? "A" : "B");
+        for (int k = 0; k < 16; k++)
+            strcat(text, i % 10 || !apart ? ",0" : ",15");
+        strcat(text, "\n");
+    }
+    const char *file = in_folder(name);
+    write_file(file, text, strlen(text));
+    snprintf(spec, sizeof spec, "csv:%s,label=1,header=no", file);
+    return spec;
+}
+
 TEST(class_weights)
 {
     start();
@@ -117,6 +135,19 @@ TEST(alarms)
     CHECK_INT(l.count[TRAIN_ALARM], 2);
     CHECK_HAS(l.alarms, "after epoch 3 the accuracy is ");
     CHECK_HAS(l.alarms, "after epoch 12 the accuracy is ");
+    CASE("few samples, all right");
+    train_options few = plain(&l, run_folder("alarm"));
+    few.settings.data = two_classes("few.csv", true);
+    few.settings.split = "80/20"; /* 8 test: 7 A and a B */
+    few.settings.optimizer = "adam lr=0.05";
+    few.settings.epochs = 20;
+    CHECK_STATUS(train_run(ctx, &few, &r), BRASA_OK);
+    CHECK_CLOSE(l.last.test_accuracy, 1, 0);
+    CHECK_TEXT(l.alarms, "");
+    few.out = run_folder("alarm");
+    few.settings.data = two_classes("few.csv", false);
+    CHECK_STATUS(train_run(ctx, &few, &r), BRASA_OK);
+    CHECK_HAS(l.alarms, "gives 87.50 %, with luck 93.75 %)");
     stop();
 }
 

@@ -82,7 +82,8 @@ brasa_status alarms_before(training *t)
 /* --- after an epoch ------------------------------------------------------------------------------------------ */
 
 /* Looked at after a quarter of the epochs, when something should have been learned, but not before the third, and
- * after the last one. Luck counts: two deviations of as many guesses. */
+ * after the last one. Luck counts: two deviations of as many guesses, but on a few samples not more than half of what
+ * always naming the commonest class gets wrong. All right is not guessed. */
 void alarms_after(training *t, const train_figures *f, bool last)
 {
     const unit *u = &t->unit;
@@ -93,8 +94,8 @@ void alarms_after(training *t, const train_figures *f, bool last)
     const int32_t count = tested ? u->split.tests : u->split.trains;
     const double share = commonest(t, tested ? u->split.test : u->split.train, count);
     const double accuracy = tested ? f->test_accuracy : f->accuracy;
-    const double lucky = share + 2 * sqrt(share * (1 - share) / count);
-    if (accuracy > lucky)
+    const double lucky = fmin(share + 2 * sqrt(share * (1 - share) / count), (1 + share) / 2);
+    if (accuracy > lucky || accuracy >= 1)
         return;
     train_say(t, TRAIN_ALARM,
               "after epoch %lld the accuracy is %.2f %%, no better than guessing (always naming the commonest of %d "
