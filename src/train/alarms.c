@@ -189,7 +189,7 @@ brasa_status alarms_not_finite(training *t, double loss)
     if (status != BRASA_OK)
         return status;
     if (!isfinite(loss))
-        snprintf(what, sizeof what, "the loss is %g", loss);
+        snprintf(what, sizeof what, "the loss is %s", isnan(loss) ? "not a number" : "infinite");
     if (bad)
         snprintf(place, sizeof place, "; the first numbers that are not finite are made by layer '%.100s' (%s) %s",
                  bad->name ? bad->name : bad->op->name, bad->op->name, parts[bad->role]);
@@ -198,7 +198,7 @@ brasa_status alarms_not_finite(training *t, double loss)
              "state, epoch %lld, step %lld, is in %.200s",
              (long long)u->place.epoch + 1, (long long)u->place.done + 1, what, place, (long long)good.epoch + 1,
              (long long)good.done, u->checkpoint);
-    train_say(t, TRAIN_ALARM, "%s", text);
+    alarms_keep(&u->alarms, &u->pool, "%s", text); /* told as the error */
     u->place = good;
     if (!run_has(u->folder, WEIGHTS_FILE))
         status = unit_save_weights(t);
