@@ -112,8 +112,7 @@ static int train(brasa_context *ctx, const options *o)
     train_result r;
     brasa_status status = train_run(ctx, &t, &r);
     if (status != BRASA_OK) {
-        if (w.open)
-            printf("\n");
+        watch_failed(&w, brasa_context_error(ctx));
         return complain(stop ? STOPPED : FAILED, "%s", brasa_context_error(ctx));
     }
     watch_end(&w, &r);

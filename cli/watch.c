@@ -274,6 +274,19 @@ void watch_event(void *user, const train_event *e)
         show(w, e);
 }
 
+void watch_failed(watch *w, const char *why)
+{
+    if (w->json) {
+        json j = json_stdout();
+        json_open(&j, NULL, '{');
+        json_text(&j, "event", "failed");
+        json_text(&j, "text", why);
+        json_close(&j, '}');
+    } else if (w->open) {
+        printf("\n");
+    }
+}
+
 void watch_end(watch *w, const train_result *r)
 {
     clear_line(w);

@@ -16,7 +16,8 @@ typedef struct watch {
 watch watch_start(const options *o);
 /* The `watch` of train_options; user is a watch. */
 void watch_event(void *user, const train_event *e);
-/* The last words. */
+/* The last words; of a training that failed, those as JSON: the others are the error's. */
 void watch_end(watch *w, const train_result *r);
+void watch_failed(watch *w, const char *why);
 
 #endif

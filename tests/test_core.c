@@ -380,6 +380,7 @@ TEST(json_nesting_and_escapes)
     json_open(&j, NULL, '{');
     json_text(&j, "a\"b", "line\nquote\" back\\ tab\t \x01 \xc3\xa9");
     json_text(&j, "none", NULL);
+    json_text(&j, "bytes", "a\xff\xe2\x82 \xe2\x82\xac\xc3");
     json_open(&j, "list", '[');
     json_int(&j, NULL, INT64_MIN);
     json_open(&j, NULL, '[');
@@ -394,6 +395,7 @@ TEST(json_nesting_and_escapes)
     json_real(&j, "inf", -INFINITY);
     json_close(&j, '}');
     CHECK_TEXT(text, "{\"a\\\"b\":\"line\\u000aquote\\\" back\\\\ tab\\u0009 \\u0001 \xc3\xa9\",\"none\":null,"
+                     "\"bytes\":\"a\\ufffd\\ufffd\\ufffd \xe2\x82\xac\\ufffd\","
                      "\"list\":[-9223372036854775808,[],{\"yes\":true,\"no\":false}],\"x\":0.1,\"nan\":null,"
                      "\"inf\":null}\n");
 }

@@ -79,6 +79,24 @@ def test_events():
     check("report.html", "letter_mlp" in page and page.rstrip().endswith("</html>"), page[:200])
 
 
+def test_failed():
+    """JSON ends with an event, whatever happens, and every line of it is JSON: also where a file's name is no UTF-8."""
+    os.makedirs("odd/x")
+    os.makedirs("odd/y")
+    for name in b"odd/x/\xff.png", b"odd/y/a.png":
+        with open(name, "wb") as file:
+            file.write(b"\x89PNG\r\n\x1a\nrubbish")
+    with open("odd.net", "w") as file:
+        file.write(NET)
+    for words in (["odd.net", "--data", "images:odd", "--epochs", "1"],
+                  [*LETTERS[:-1], "sgd lr=1e30", "--epochs", "2", "--out", "odd-run"]):
+        r = subprocess.run([BRASA, "train", *words, "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        last = json.loads(r.stdout.splitlines()[-1].decode())
+        said = r.stderr.decode(errors="replace").splitlines()
+        check("failed is the last event", r.returncode == 1 and last["event"] == "failed" and len(said) == 1 and
+              said[0] == "brasa: " + last["text"], (r, last))
+
+
 def test_text():
     text = works("train", *LETTERS, "--epochs", "2", "--out", "b")
     check("a log has a line an epoch", text.count("\nepoch ") == 2 and "\033" not in text and "\r" not in text and
@@ -415,9 +433,9 @@ def test_refusals():
 
 with tempfile.TemporaryDirectory() as temporary:
     os.chdir(temporary)
-    for test in (test_events, test_text, test_folds, test_interrupt, test_full_disk, test_pictures, test_crops,
-                 test_folder_of_others, test_torn_split, test_look_at_lock, test_changed_data, test_report_too_large,
-                 test_reading, test_deterministic, test_memory, test_presets, test_refusals):
+    for test in (test_events, test_failed, test_text, test_folds, test_interrupt, test_full_disk, test_pictures,
+                 test_crops, test_folder_of_others, test_torn_split, test_look_at_lock, test_changed_data,
+                 test_report_too_large, test_reading, test_deterministic, test_memory, test_presets, test_refusals):
         test()
     os.chdir("/")
 print("%d passed, %d failed" % (passed, failed))

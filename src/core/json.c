@@ -1,5 +1,6 @@
 /* json.c - see json.h. */
 #include "core/json.h"
+#include "core/json_scan.h"
 #include "core/numeric.h"
 
 #include <inttypes.h>
@@ -15,16 +16,21 @@ static void put(json *j, const char *text, size_t length)
 
 static void put_quoted(json *j, const char *text)
 {
+    const char *end = text + strlen(text);
     put(j, "\"", 1);
-    for (const char *c = text; *c; c++) {
+    for (int length; text < end; text += length) {
         char escape[8];
-        if (*c == '"' || *c == '\\')
-            snprintf(escape, sizeof escape, "\\%c", *c);
-        else if ((unsigned char)*c < 0x20)
-            snprintf(escape, sizeof escape, "\\u%04x", (unsigned)(unsigned char)*c);
+        length = utf8_length(text, end);
+        if (length == 0) /* no UTF-8: the replacement character stands for the byte */
+            snprintf(escape, sizeof escape, "\\ufffd");
+        else if (*text == '"' || *text == '\\')
+            snprintf(escape, sizeof escape, "\\%c", *text);
+        else if ((unsigned char)*text < 0x20)
+            snprintf(escape, sizeof escape, "\\u%04x", (unsigned)(unsigned char)*text);
         else
-            snprintf(escape, sizeof escape, "%c", *c);
+            snprintf(escape, sizeof escape, "%.*s", length, text);
         put(j, escape, strlen(escape));
+        length = length ? length : 1;
     }
     put(j, "\"", 1);
 }

@@ -1,4 +1,5 @@
-/* json.h - a writer of JSON text, straight to a sink. Commas and quoting are its business. */
+/* json.h - a writer of JSON text, straight to a sink. Commas and quoting are its business; bytes
+ * that are no UTF-8 become U+FFFD. */
 #ifndef CORE_JSON_H
 #define CORE_JSON_H
 
