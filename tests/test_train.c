@@ -31,6 +31,11 @@ TEST(metrics_count)
     CHECK(isnan(six.precision) && six.recall == 0);
     metrics_reset(&m);
     CHECK(m.count == 0 && m.confusion[0] == 0);
+    static const float broken[2][7] = {{NAN, NAN, NAN, NAN, NAN, NAN, NAN}, {0, NAN, 0, 0, 9, 0, 0}};
+    static const int32_t truths[2] = {0, 4};
+    metrics_add(&m, &broken[0][0], truths, 2);
+    CHECK(m.count == 2 && m.top1 == 0 && m.top5 == 0 && isnan(metrics_loss(&m)));
+    CHECK(metrics_class(&m, 0).right == 0 && metrics_class(&m, 4).right == 0);
     REQUIRE(metrics_init(&m, &p, MOST_CONFUSED + 1) == BRASA_OK);
     CHECK(!m.confusion);
     pool_free(&p);

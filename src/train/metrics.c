@@ -19,10 +19,13 @@ void metrics_reset(metrics *m)
         memset(m->confusion, 0, (size_t)m->classes * (size_t)m->classes * sizeof *m->confusion);
 }
 
+/* Logits of which one is not a number have no order: the sample is wrong, and taken for a class that it is not. */
 static void add_one(metrics *m, const float *logits, int32_t label)
 {
     int best = 0, before = 0; /* classes that come before the label in the order of their logits */
+    bool numbers = true;
     for (int k = 0; k < m->classes; k++) {
+        numbers = numbers && !isnan(logits[k]);
         if (logits[k] > logits[best])
             best = k;
         before += logits[k] > logits[label] || (logits[k] == logits[label] && k < label);
@@ -32,8 +35,10 @@ static void add_one(metrics *m, const float *logits, int32_t label)
         sum += exp((double)logits[k] - (double)logits[best]);
     m->loss += log(sum) - ((double)logits[label] - (double)logits[best]);
     m->count++;
-    m->top1 += best == label;
-    m->top5 += before < TOP;
+    if (!numbers)
+        best = label == 0 ? m->classes - 1 : 0;
+    m->top1 += numbers && best == label;
+    m->top5 += numbers && before < TOP;
     if (m->confusion)
         m->confusion[(size_t)label * (size_t)m->classes + (size_t)best]++;
 }
