@@ -61,7 +61,7 @@ static void apply(const options *o, train_settings *s)
     s->fold = o->fold;
     s->patience = o->patience;
     s->clip_norm = o->clip_norm;
-    s->save_every = o->save_every;
+    s->save_every = option_given(o, "save-every") && o->save_every == 0 ? -1 : o->save_every;
     s->no_stratify = o->no_stratify;
     s->no_shuffle = o->no_shuffle;
     s->no_augment = o->no_augment;

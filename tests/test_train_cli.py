@@ -97,6 +97,14 @@ def test_failed():
               said[0] == "brasa: " + last["text"], (r, last))
 
 
+def test_save_every():
+    for every, most in ("0", 3), ("0.000001", 100):
+        saved = [e for e in events(*LETTERS, "--epochs", "2", "--save-every", every, "--out", "every" + every) if e["event"] == "saved"]
+        check("--save-every " + every, 3 <= len(saved) <= most and (len(saved) == 3) == (every == "0"), len(saved))
+    with open("every0/run.json") as file:
+        check("it is recorded", json.load(file)["settings"]["save_every"] == -1)
+
+
 def test_text():
     text = works("train", *LETTERS, "--epochs", "2", "--out", "b")
     check("a log has a line an epoch", text.count("\nepoch ") == 2 and "\033" not in text and "\r" not in text and
@@ -278,7 +286,7 @@ def test_pictures():
     check("pictures are resized, cropped and mirrored", told and "resize=12 crop=10x10 flip=horizontal" in
           next(e for e in told if e["event"] == "begin")["settings"]["transform"], told[:2])
     check("red and blue are told apart", told[-1]["accuracy"] > 0.9, told[-1])
-    cut = events(*words, "--transform", "resize=12 crop=10 random_crop", "--out", "cut")
+    cut = events(*words, "--transform", "resize=12 crop=10 random_crop", "--out", "crops")
     begin = next((e for e in cut if e["event"] == "begin"), {"plan_bytes": 0})
     check("what is kept is planned by its size", 0 < begin["plan_bytes"] < 1000000, begin)
     with open("p/run.json") as file:
@@ -433,9 +441,10 @@ def test_refusals():
 
 with tempfile.TemporaryDirectory() as temporary:
     os.chdir(temporary)
-    for test in (test_events, test_failed, test_text, test_folds, test_interrupt, test_full_disk, test_pictures,
-                 test_crops, test_folder_of_others, test_torn_split, test_look_at_lock, test_changed_data,
-                 test_report_too_large, test_reading, test_deterministic, test_memory, test_presets, test_refusals):
+    for test in (test_events, test_failed, test_save_every, test_text, test_folds, test_interrupt, test_full_disk,
+                 test_pictures, test_crops, test_folder_of_others, test_torn_split, test_look_at_lock,
+                 test_changed_data, test_report_too_large, test_reading, test_deterministic, test_memory, test_presets,
+                 test_refusals):
         test()
     os.chdir("/")
 print("%d passed, %d failed" % (passed, failed))

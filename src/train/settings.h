@@ -28,7 +28,8 @@ typedef struct train_settings {
     int64_t folds, fold;       /* 0: no folds; fold 1 to folds: only this one, 0: one after the other */
     int64_t patience;          /* stop after so many epochs without a better one; 0: never */
     double clip_norm;          /* 0: not at all */
-    double save_every; /* seconds between checkpoints, beside those at the end of each epoch; 0: TRAIN_SAVE_EVERY */
+    double save_every; /* seconds between checkpoints, beside those at the end of each epoch; 0: TRAIN_SAVE_EVERY,
+                          below 0: none beside them */
     bool no_stratify, no_shuffle, no_augment, skip_bad;
     bool deterministic; /* the same bits whatever the number of threads */
     bool no_tune;       /* the first kernels that fit: see train_options.tuning */

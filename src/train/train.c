@@ -115,7 +115,8 @@ static brasa_status train_epoch(training *t, bool *stopped)
         const train_figures f = figures_of(u);
         train_tell(t, TRAIN_STEP, &f, NULL);
         *stopped = stopping(t);
-        const bool save = *stopped || now - u->saved > t->task.settings.save_every;
+        const double every = t->task.settings.save_every;
+        const bool save = *stopped || (every > 0 && now - u->saved > every);
         if ((save || p->done == u->steps) && !session_finite(u->session)) { /* what is kept is good */
             p->done--;
             return alarms_not_finite(t, (double)loss);
