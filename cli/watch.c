@@ -83,7 +83,8 @@ static void format_figures(const watch *w, const training *t, const train_figure
                            size_t size)
 {
     const train_place *p = &t->unit.place;
-    const double left = p->seen ? (t->unit.split.trains - (double)p->seen) * p->seconds / (double)p->seen : 0;
+    const int64_t ahead = (t->task.settings.epochs - f->epoch + 1) * t->unit.split.trains - p->seen; /* samples */
+    const double left = p->seen ? (double)ahead * p->seconds / (double)p->seen : 0;
     size_t used = (size_t)snprintf(out, size, "  loss %.4f  acc %s", f->loss, print_percent(f->accuracy).text);
     if (!isnan(f->test_accuracy) && used < size)
         used += (size_t)snprintf(out + used, size - used, "  test %.4f %s", f->test_loss,
