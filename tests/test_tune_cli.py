@@ -151,6 +151,17 @@ def test_no_tune():
     check("not when it goes on", r.returncode == 2 and "--no-tune" in r.stderr, r)
 
 
+def test_nowhere():
+    """A choice that cannot be kept is not made: runs repeat."""
+    events(*TRAIN, "--epochs", "1", "--no-tune", "--out", "first")
+    for name, cache in ("off", "off"), ("unwritable", "/proc/nowhere"):
+        told = events(*TRAIN, "--epochs", "1", "--out", name, cache=cache)
+        notes = [e["text"] for e in told if e["event"] == "note"]
+        check(name + ": nothing is timed", "tune" not in kinds(told), kinds(told))
+        check(name + ": a note says so, unless it was wished", len(notes) == (name != "off") and all("/proc/nowhere" in n for n in notes), notes)
+        check(name + ": the first kernels", digest(name, "weights.safetensors") == digest("first", "weights.safetensors"))
+
+
 def test_spoilt():
     with open("cache/kernels.txt", "w") as file:
         file.write("something else\n")
@@ -176,7 +187,7 @@ with tempfile.TemporaryDirectory() as folder:
         file.write(NET)
     test_files()
     if os.path.exists("cache/kernels.txt"):
-        for test in (test_choices, test_trainings, test_no_tune, test_spoilt, test_at_once):
+        for test in (test_choices, test_trainings, test_no_tune, test_nowhere, test_spoilt, test_at_once):
             test()
     else:
         skipped += 5

@@ -209,12 +209,26 @@ brasa_status tune_write_record(const tuner *t, const char *path)
     return write_all(t, path, true);
 }
 
+static const char *folder_of(pool *p, const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? pool_text(p, "%.*s", slash > path ? (int)(slash - path) : 1, path) : ".";
+}
+
+bool tune_writable(brasa_context *ctx, const char *path)
+{
+    pool p = {.ctx = ctx};
+    const char *folder = folder_of(&p, path);
+    const bool writable = folder && access(folder, W_OK | X_OK) == 0;
+    pool_free(&p);
+    return writable;
+}
+
 /* A lock on the folder of a path: *fd, or -1. Whoever does not get it in half a second writes without
  * it: the worst is that somebody else's times are measured again. */
 static brasa_status lock_folder(pool *p, const char *path, int *fd)
 {
-    const char *slash = strrchr(path, '/');
-    const char *folder = slash ? pool_text(p, "%.*s", slash > path ? (int)(slash - path) : 1, path) : ".";
+    const char *folder = folder_of(p, path);
     *fd = folder ? open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
     for (int i = 0; *fd >= 0 && i < LOCK_TRIES && flock(*fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK; i++)
         nanosleep(&(struct timespec){.tv_nsec = LOCK_PAUSE}, NULL);

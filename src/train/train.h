@@ -103,6 +103,8 @@ typedef struct train_options {
     void (*facts)(json *j);            /* adds members about the program and the machine to run.json; NULL: none */
     const volatile sig_atomic_t *stop; /* not 0: stop after the step, with a checkpoint; NULL: nobody does */
     /* How kernels are chosen; its record, most_bytes, watch and user do not count here. NULL: the first that fit.
+     * They are timed only where the choice can be kept in its cache: without that, the same run made twice would
+     * choose twice, and differ.
      * What a unit began with stands when it goes on, whatever is said here. */
     const brasa_tuning *tuning;
 } train_options;

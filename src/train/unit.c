@@ -111,6 +111,18 @@ static bool look_on(void *user, int64_t done, int64_t total, const char *note)
     return !t->options->stop || !*t->options->stop;
 }
 
+/* Whether kernels may be timed: where others will find the choice. What is decided only for this run would be decided
+ * otherwise in the next. */
+static bool may_time(training *t, const brasa_tuning *given)
+{
+    if (!given || !given->measure || !given->cache || t->task.settings.deterministic)
+        return false;
+    const bool kept = tune_writable(t->task.ctx, given->cache);
+    if (!kept && !t->folder) /* once: when the run begins */
+        train_say(t, TRAIN_NOTE, "%s cannot be written: kernels are not timed, so that runs repeat", given->cache);
+    return kept;
+}
+
 /* How the unit's kernels are chosen; false: the first that fit. The run's record stands. What it does not know is
  * decided once: not in a unit that has a checkpoint already. */
 static brasa_status tuning_wish(training *t, brasa_tuning *out, bool *tuned)
@@ -118,7 +130,7 @@ static brasa_status tuning_wish(training *t, brasa_tuning *out, bool *tuned)
     const unit *u = &t->unit;
     const brasa_tuning *given = t->task.settings.no_tune ? NULL : t->options->tuning;
     const bool begun = u->folder && run_has(u->folder, CHECKPOINT_FILE);
-    *out = (brasa_tuning){.measure = given && given->measure && !begun,
+    *out = (brasa_tuning){.measure = !begun && may_time(t, given),
                           .cache = given && !begun ? given->cache : NULL,
                           .most_bytes = (uint64_t)t->task.settings.mem,
                           .watch = look_on,
