@@ -85,6 +85,13 @@ figure print_number(double value);    /* 0.001, 1e-5 */
 figure print_percent(double share);   /* 63.1 %; "-" for NAN */
 figure print_time(double seconds);    /* 13 s, 4 min 10 s, 2 h 5 min */
 
+/* A name in a table: cut and padded to `columns` letters, counted as UTF-8 has them; at the right, where wished. What
+ * is no UTF-8, and control characters, are shown as '?'. */
+typedef struct fitted {
+    char text[4 * 40 + 1];
+} fitted;
+fitted print_fitted(const char *name, int columns, bool right);
+
 /* Progress: one line of standard error that is written over, only on a terminal and only after two seconds. */
 typedef struct progress {
     bool off, shown;

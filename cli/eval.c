@@ -33,10 +33,10 @@ static void print_matrix(const metrics *m, const char *const *names)
 {
     printf("\ntrue class, and what it was taken for:\n%-16s", "");
     for (int k = 0; k < m->classes; k++)
-        printf(" %6.6s", names[k]);
+        printf(" %s", print_fitted(names[k], 6, true).text);
     printf("\n");
     for (int truth = 0; truth < m->classes; truth++) {
-        printf("%-16.16s", names[truth]);
+        printf("%s", print_fitted(names[truth], 16, false).text);
         for (int k = 0; k < m->classes; k++)
             printf(" %6lld", (long long)m->confusion[(size_t)truth * (size_t)m->classes + (size_t)k]);
         printf("\n");
@@ -54,8 +54,8 @@ static void print_text(const metrics *m, const char *const *names)
     heading("%-24s %9s %10s %8s", "class", "samples", "precision", "recall");
     for (int k = 0; k < m->classes; k++) {
         const class_metrics c = metrics_class(m, k);
-        printf("%-24.24s %9s %10s %8s\n", names[k], print_count(c.samples).text, print_percent(c.precision).text,
-               print_percent(c.recall).text);
+        printf("%s %9s %10s %8s\n", print_fitted(names[k], 24, false).text, print_count(c.samples).text,
+               print_percent(c.precision).text, print_percent(c.recall).text);
     }
     if (m->classes <= MOST_SHOWN)
         print_matrix(m, names);

@@ -2,6 +2,7 @@
 #define _POSIX_C_SOURCE 200809L
 #include "cli.h"
 
+#include "core/json_scan.h"
 #include "core/numeric.h"
 
 #include <math.h>
@@ -160,6 +161,29 @@ figure print_time(double seconds)
     else
         snprintf(f.text, sizeof f.text, "%ld h %ld min", s / 3600, s / 60 % 60);
     return f;
+}
+
+fitted print_fitted(const char *name, int columns, bool right)
+{
+    fitted c = {""};
+    const char *end = name + strlen(name);
+    const int most = (int)(sizeof c.text / 4), width = columns < most ? columns : most;
+    char *to = c.text;
+    int letters = 0;
+    for (int length; name < end && letters < width; name += length, letters++) {
+        length = utf8_length(name, end);
+        if (length == 0 || (unsigned char)*name < 0x20 || *name == 0x7f)
+            *to++ = '?';
+        else
+            to = (char *)memcpy(to, name, (size_t)length) + length;
+        length = length ? length : 1;
+    }
+    const size_t blanks = (size_t)(width - letters), used = (size_t)(to - c.text);
+    if (right)
+        memmove(c.text + blanks, c.text, used);
+    memset(right ? c.text : to, ' ', blanks);
+    c.text[used + blanks] = '\0';
+    return c;
 }
 
 /* What the locale's variables say: the first that is set decides. */

@@ -40,7 +40,7 @@ static void print_text(const char *path, const answer *list, int count)
 {
     heading("%s", path);
     for (int i = 0; i < count; i++)
-        printf("  %-24.24s %7s  %s\n", list[i].name, print_percent(list[i].probability).text,
+        printf("  %s %7s  %s\n", print_fitted(list[i].name, 24, false).text, print_percent(list[i].probability).text,
                print_bar(list[i].probability, BAR).text);
 }
 

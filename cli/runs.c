@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { FOLDER_COLUMNS = 34 };
+
 typedef struct row {
     const char *state;
     double accuracy, spread;
@@ -63,7 +65,9 @@ static void print_json(json *j, const char *folder, const run_info *i, const row
 
 static void print_row(const char *folder, const run_info *i, const row *r)
 {
-    printf("%-34s %-14.14s %-20.20s %8s %s\n", folder, i->settings.model, i->settings.data,
+    const fitted name = print_fitted(folder, FOLDER_COLUMNS, false);
+    printf("%s %s %s %8s %s\n", strlen(folder) > strlen(name.text) ? folder : name.text, /* a path is never cut */
+           print_fitted(i->settings.model, 14, false).text, print_fitted(i->settings.data, 20, false).text,
            print_percent(r->accuracy).text, r->state);
 }
 
@@ -96,7 +100,7 @@ static int show_all(brasa_context *ctx, const char *parent, const options *o)
     if (o->json)
         json_open(&j, NULL, '[');
     else
-        heading("%-34s %-14s %-20s %8s %s", "run", "model", "data", "accuracy", "state");
+        heading("%-*s %-14s %-20s %8s %s", FOLDER_COLUMNS, "run", "model", "data", "accuracy", "state");
     for (int i = 0; i < count; i++) {
         char folder[1024];
         snprintf(folder, sizeof folder, "%s/%s", parent, list[i]->d_name);

@@ -331,6 +331,28 @@ def test_crops():
             check("%s, %d x %d" % (name, width, height), "%" in works("predict", out, "crop.png"))
 
 
+def test_names():
+    """Tables are in columns, whatever alphabet the names are in."""
+    small_data.pictures("photos-names", 20)
+    long_name = "gr\u00fcn und \u03b1\u03b2\u03b3\u03b4 und noch viel mehr"
+    os.rename("photos-names/red", "photos-names/" + long_name)
+    os.rename("photos-names/blue", "photos-names/\u0441\u0438\u043d\u0438\u0439")
+    with open("my.net", "w") as file:
+        file.write(NET)
+    works("train", "my.net", "--data", "images:photos-names", "--epochs", "6", "--quiet", "--out", "n\u00e4mes", "--batch", "4")
+    lines = run("eval", "n\u00e4mes").stdout.splitlines()
+    table = lines[lines.index(next(l for l in lines if l.startswith("class "))):]
+    check("a class a row, its name cut to 24 letters", sorted(len(l) for l in table[:3]) == [54] * 3 and
+          table[1].startswith(long_name[:24] + " "), table)
+    check("the matrix", len({len(l) for l in table[-3:]}) == 1 and long_name[:6] in table[-3], table)
+    picture = "photos-names/" + long_name + "/000.png"
+    rows = works("predict", "n\u00e4mes", picture).splitlines()[1:]
+    check("predict", len(rows) == 2 and len({l.index("%") for l in rows}) == 1, rows)
+    rows = run("runs", ".").stdout.splitlines()
+    row = next(l for l in rows if l.startswith("./n\u00e4mes "))
+    check("runs", row[35:49] == "my.net" + 8 * " " and row[50:70] == "images:photos-names ", row)
+
+
 def test_reading():
     """A log is not silent while many files are read: after two seconds there is a line."""
     small_data.pictures("large", 4)
@@ -442,7 +464,7 @@ def test_refusals():
 with tempfile.TemporaryDirectory() as temporary:
     os.chdir(temporary)
     for test in (test_events, test_failed, test_save_every, test_text, test_folds, test_interrupt, test_full_disk,
-                 test_pictures, test_crops, test_folder_of_others, test_torn_split, test_look_at_lock,
+                 test_pictures, test_names, test_crops, test_folder_of_others, test_torn_split, test_look_at_lock,
                  test_changed_data, test_report_too_large, test_reading, test_deterministic, test_memory, test_presets,
                  test_refusals):
         test()
