@@ -52,6 +52,14 @@ static inline vec vec_choose(veci mask, vec a, vec b)
     return (vec)(((veci)a & mask) | ((veci)b & ~mask));
 }
 
+/* ACTIVATE of op.h. */
+static inline vec vec_activate(vec x, activation act)
+{
+    if (act != ACT_NONE)
+        x = vec_choose((veci)(x <= 0), (vec){0}, x);
+    return act == ACT_RELU6 ? vec_choose((veci)(x >= 6), vec_all(6), x) : x;
+}
+
 /* Tensors of so many bytes are in no cache any more when the next node reads them. */
 enum { STREAM_LEAST = 32 << 20 };
 

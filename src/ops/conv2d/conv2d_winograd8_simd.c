@@ -88,23 +88,6 @@ static void transform_weights(const job *j, int64_t k, int64_t b, vec *to)
 
 /* --- the output ------------------------------------------------------------------------------------------------- */
 
-static vec bias_of(const job *j, int64_t k)
-{
-    vec bias = {0};
-    if (j->bia) {
-        const int64_t left = j->bia->shape.dim[0] - k * BLOCK;
-        memcpy(&bias, (const float *)j->bia->data + k * BLOCK, (size_t)(left < BLOCK ? left : BLOCK) * sizeof(float));
-    }
-    return bias;
-}
-
-static inline vec activate(vec x, activation act)
-{
-    if (act != ACT_NONE)
-        x = vec_choose((veci)(x <= 0), (vec){0}, x);
-    return act == ACT_RELU6 ? vec_choose((veci)(x >= 6), vec_all(6), x) : x;
-}
-
 /* Output block k of one tile. */
 INLINE void write_tile(const job *j, const int taps, int64_t k, place at, vec bias, const vec *made)
 {
@@ -116,13 +99,13 @@ INLINE void write_tile(const job *j, const int taps, int64_t k, place at, vec bi
     square_output(taps, made, SEEN * j->made_step, j->made_step, out[0], MOST, 1);
     for (int64_t i = 0; i < h; i++)
         for (int64_t l = 0; l < w; l++)
-            vec_store(&to[i * Q + l], activate(out[i][l] + bias, j->act), j->stream);
+            vec_store(&to[i * Q + l], vec_activate(out[i][l] + bias, j->act), j->stream);
 }
 
 /* Output block k of the tiles from `first` on. */
 static void write_out(const job *j, int64_t k, int64_t first, int64_t count, const vec *made)
 {
-    const vec bias = bias_of(j, k);
+    const vec bias = bias_of(j->bia, k);
     for (int64_t t = 0; t < count; t++) {
         const place at = place_of(&j->g, first + t);
         if (j->g.taps == 3)

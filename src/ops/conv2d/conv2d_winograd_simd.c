@@ -108,28 +108,11 @@ static void transform_weights(const job *j, int64_t k, int64_t c, int64_t count,
     }
 }
 
-static vec bias_of(const job *j, int64_t k)
-{
-    vec bias = {0};
-    if (j->bia) {
-        const int64_t left = j->bia->shape.dim[0] - k * BLOCK;
-        memcpy(&bias, (const float *)j->bia->data + k * BLOCK, (size_t)(left < BLOCK ? left : BLOCK) * sizeof(float));
-    }
-    return bias;
-}
-
-static inline vec activate(vec x, activation act)
-{
-    if (act != ACT_NONE)
-        x = vec_choose((veci)(x <= 0), (vec){0}, x);
-    return act == ACT_RELU6 ? vec_choose((veci)(x >= 6), vec_all(6), x) : x;
-}
-
 /* Output block k of the tiles from `first` on. */
 static void write_out(const job *j, int64_t k, int64_t first, int64_t count, const vec *made)
 {
     const int64_t P = j->dst->shape.dim[2], Q = j->dst->shape.dim[3];
-    const vec bias = bias_of(j, k);
+    const vec bias = bias_of(j->bia, k);
     place p = place_of(&j->tiles, first);
     for (int64_t t = 0; t < count; t++, place_next(&j->tiles, &p)) {
         vec out[TILE][TILE];
@@ -139,7 +122,7 @@ static void write_out(const job *j, int64_t k, int64_t first, int64_t count, con
         square_output(made + t * PANEL, SEEN * j->made_step, j->made_step, out[0], TILE, 1);
         for (int64_t i = 0; i < h; i++)
             for (int64_t l = 0; l < w; l++)
-                to[i * Q + l] = activate(out[i][l] + bias, j->act);
+                to[i * Q + l] = vec_activate(out[i][l] + bias, j->act);
     }
 }
 

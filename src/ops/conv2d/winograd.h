@@ -14,8 +14,7 @@
 #ifndef OPS_CONV2D_WINOGRAD_H
 #define OPS_CONV2D_WINOGRAD_H
 
-#include "backend/cpu/simd.h"
-#include "ops/conv2d/conv2d.h"
+#include "ops/conv2d/tiles.h"
 
 enum { TILE = 4, SEEN = 6, PLANES = SEEN * SEEN };
 
@@ -31,7 +30,7 @@ enum { TILE = 4, SEEN = 6, PLANES = SEEN * SEEN };
 #define GQ (1 / (2 * Q2 * (Q2 - P2)))
 
 /* Each of these transforms one row or column: x[i * from] to y[i * to]. */
-#define LINE static inline __attribute__((always_inline)) void
+#define LINE INLINE void
 
 /* B^T, 6 to 6 */
 LINE line_input(const vec *x, int64_t from, vec *y, int64_t to)
@@ -206,30 +205,6 @@ static inline void place_next(const tiling *g, place *p)
     }
 }
 
-/* A block of channels of one sample. */
-static inline vec *plane_at(const arg *a, int64_t n, int64_t block)
-{
-    return (vec *)((float *)a->data + n * a->sample) + block * a->shape.dim[2] * a->shape.dim[3];
-}
-
-/* The size x size pixels from (y, x) on, their rows *row apart: where they lie in the plane, or a copy with zeros
- * around it. */
-static inline const vec *pixels_at(const vec *plane, const shape *s, int64_t y, int64_t x, const int size, vec *copy,
-                                   int64_t *row)
-{
-    const int64_t H = s->dim[2], W = s->dim[3];
-    *row = W;
-    if (y >= 0 && x >= 0 && y + size <= H && x + size <= W)
-        return plane + y * W + x;
-    for (int i = 0; i < size; i++)
-        for (int j = 0; j < size; j++) {
-            const bool inside = y + i >= 0 && y + i < H && x + j >= 0 && x + j < W;
-            copy[i * size + j] = inside ? plane[(y + i) * W + x + j] : (vec){0};
-        }
-    *row = size;
-    return copy;
-}
-
 /* What tile p sees of a block of channels, transformed; planes are so far apart. */
 static inline void see_tile(const tiling *g, place p, const arg *src, int64_t block, vec *to, int64_t apart)
 {
@@ -241,17 +216,6 @@ static inline void see_tile(const tiling *g, place p, const arg *src, int64_t bl
 }
 
 /* --- what the kernels share ------------------------------------------------------------------------------------- */
-
-/* Planes whose distance is a power of two would all lie in one set of the cache. */
-static inline int64_t plane_step(int64_t vectors)
-{
-    return vectors + (5 * 16 / BLOCK);
-}
-
-static inline int64_t divide_up(int64_t count, int64_t size)
-{
-    return (count + size - 1) / size;
-}
 
 static inline span share(int64_t all, int64_t part, int64_t parts)
 {

@@ -17,10 +17,7 @@
 #ifndef OPS_CONV2D_WINOGRAD8_H
 #define OPS_CONV2D_WINOGRAD8_H
 
-#include "backend/cpu/simd.h"
-#include "ops/conv2d/conv2d.h"
-
-#include <string.h>
+#include "ops/conv2d/tiles.h"
 
 enum { SEEN = 8, PLANES = SEEN * SEEN };
 enum { PANEL = 2 }; /* output blocks that are made together */
@@ -29,8 +26,6 @@ enum { LINES = 14 }; /* of a product: with PANEL vectors each, 28 of the 32 regi
 #else
 enum { LINES = 6 };
 #endif
-
-#define INLINE static inline __attribute__((always_inline))
 
 /* --- the transforms --------------------------------------------------------------------------------------------- */
 
@@ -155,21 +150,9 @@ static inline tiling tiling_of(const window_attr *w, const shape *src, const sha
     return g;
 }
 
-static inline int64_t divide_up(int64_t count, int64_t size)
-{
-    return (count + size - 1) / size;
-}
-
 static inline int64_t panels_of(const tiling *g)
 {
     return divide_up(g->K, PANEL);
-}
-
-/* From one plane to the next, in vectors. Planes whose distance is a power of two would all lie in one set of the
- * cache. */
-static inline int64_t plane_step(int64_t vectors)
-{
-    return vectors + 5;
 }
 
 /* A tile: its sample, and its first output. */
@@ -180,35 +163,6 @@ typedef struct place {
 static inline place place_of(const tiling *g, int64_t tile)
 {
     return (place){tile / (g->rows * g->cols), tile / g->cols % g->rows * g->made, tile % g->cols * g->made};
-}
-
-static inline float *sample_at(const arg *a, int64_t n)
-{
-    return (float *)a->data + n * a->sample;
-}
-
-/* A block of channels of one sample. */
-static inline vec *plane_at(const arg *a, int64_t n, int64_t block)
-{
-    return (vec *)sample_at(a, n) + block * a->shape.dim[2] * a->shape.dim[3];
-}
-
-/* The size x size pixels from (y, x) on, their rows *row apart: where they lie in the plane, or a copy with zeros
- * around it. */
-INLINE const vec *pixels_at(const vec *plane, const shape *s, int64_t y, int64_t x, const int size, vec *copy,
-                            int64_t *row)
-{
-    const int64_t H = s->dim[2], W = s->dim[3];
-    *row = W;
-    if (y >= 0 && x >= 0 && y + size <= H && x + size <= W)
-        return plane + y * W + x;
-    for (int i = 0; i < size; i++)
-        for (int j = 0; j < size; j++) {
-            const bool inside = y + i >= 0 && y + i < H && x + j >= 0 && x + j < W;
-            copy[i * SEEN + j] = inside ? plane[(y + i) * W + x + j] : (vec){0};
-        }
-    *row = SEEN;
-    return copy;
 }
 
 enum { MOST_PHASE = 4, MOST_BLOCKS = 3 * MOST_PHASE * MOST_PHASE / BLOCK }; /* of a picture */

@@ -63,12 +63,6 @@ static inline best best_of(const vec *src, int64_t W, span rows, span columns)
     return b;
 }
 
-static inline vec activate(vec x, activation act)
-{
-    const vec low = vec_choose(x <= vec_all(0), vec_all(0), x), six = vec_all(6);
-    return act == ACT_NONE ? x : act == ACT_RELU ? low : vec_choose(low >= six, six, low);
-}
-
 /* item: a block of planes */
 static void maxpool_range(const step *s, int64_t begin, int64_t end)
 {
@@ -83,7 +77,7 @@ static void maxpool_range(const step *s, int64_t begin, int64_t end)
             const span rows = window_inputs(&p.y, oy);
             for (int64_t ox = 0; ox < p.x.out; ox++) {
                 const best b = best_of(src, p.x.in, rows, window_inputs(&p.x, ox));
-                vec_store(dst++, activate(b.value, act), stream);
+                vec_store(dst++, vec_activate(b.value, act), stream);
                 vec_store((vec *)winner++, (vec)b.place, stream);
             }
         }

@@ -1,0 +1,65 @@
+/* tiles.h - what the kernels of Winograd's algorithm share, for tiles of all sizes: where a tile's pixels lie, and
+ * how its outputs are finished. For files that are compiled once for each instruction set. */
+#ifndef OPS_CONV2D_TILES_H
+#define OPS_CONV2D_TILES_H
+
+#include "backend/cpu/simd.h"
+#include "ops/conv2d/conv2d.h"
+
+#include <string.h>
+
+#define INLINE static inline __attribute__((always_inline))
+
+static inline int64_t divide_up(int64_t count, int64_t size)
+{
+    return (count + size - 1) / size;
+}
+
+/* From one plane to the next, in vectors. Planes whose distance is a power of two would all lie in one set of the
+ * cache. */
+static inline int64_t plane_step(int64_t vectors)
+{
+    return vectors + (5 * 16 / BLOCK);
+}
+
+static inline float *sample_at(const arg *a, int64_t n)
+{
+    return (float *)a->data + n * a->sample;
+}
+
+/* A block of channels of one sample. */
+static inline vec *plane_at(const arg *a, int64_t n, int64_t block)
+{
+    return (vec *)sample_at(a, n) + block * a->shape.dim[2] * a->shape.dim[3];
+}
+
+/* The size x size pixels from (y, x) on, their rows *row apart: where they lie in the plane, or a copy with zeros
+ * around it. */
+INLINE const vec *pixels_at(const vec *plane, const shape *s, int64_t y, int64_t x, const int size, vec *copy,
+                            int64_t *row)
+{
+    const int64_t H = s->dim[2], W = s->dim[3];
+    *row = W;
+    if (y >= 0 && x >= 0 && y + size <= H && x + size <= W)
+        return plane + y * W + x;
+    for (int i = 0; i < size; i++)
+        for (int j = 0; j < size; j++) {
+            const bool inside = y + i >= 0 && y + i < H && x + j >= 0 && x + j < W;
+            copy[i * size + j] = inside ? plane[(y + i) * W + x + j] : (vec){0};
+        }
+    *row = size;
+    return copy;
+}
+
+/* Block k of the biases, zeros behind the last one; NULL: there are none. */
+static inline vec bias_of(const arg *bia, int64_t k)
+{
+    vec bias = {0};
+    if (bia) {
+        const int64_t left = bia->shape.dim[0] - k * BLOCK;
+        memcpy(&bias, (const float *)bia->data + k * BLOCK, (size_t)(left < BLOCK ? left : BLOCK) * sizeof(float));
+    }
+    return bias;
+}
+
+#endif
