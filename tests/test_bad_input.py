@@ -2,24 +2,10 @@
 code is not 0, and nothing is left behind that looks like a run. The tables of each format are in the C tests."""
 import ctypes, json, os, resource, shutil, struct, subprocess, sys, tempfile, zlib
 
-SOURCE = os.environ.get("BRASA_SOURCE", os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-BRASA = os.path.join(os.environ.get("BRASA_BUILD", os.path.join(SOURCE, "build")), "brasa")
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "tools"))
+from checks import BRASA, check, finish, skip
+
 NET = "input 3 10 10\nconv 4 3x3 name=c\nrelu\nflatten\nclassify 2 name=f\n"
-
-passed = failed = skipped = 0
-
-
-def check(name, ok, said=""):
-    global passed, failed
-    passed, failed = passed + bool(ok), failed + (not ok)
-    if not ok:
-        print("FAILED: %s\n%s" % (name, str(said)[:2000]))
-
-
-def skip(name, why):
-    global skipped
-    skipped += 1
-    print("skipped %s: %s" % (name, why))
 
 
 def run(*words, **how):
@@ -215,5 +201,4 @@ with tempfile.TemporaryDirectory() as temporary:
         skip("pictures", "no libspng")
     test_full_disk()
     os.chdir("/")
-print("%d passed, %d failed%s" % (passed, failed, ", %d skipped" % skipped if skipped else ""))
-sys.exit(failed > 0)
+finish()

@@ -1,8 +1,9 @@
 """`./run bench` without PyTorch, beside a made-up one, and killed in a full run."""
 import json, os, stat, subprocess, sys, tempfile, time
 
-SOURCE = os.environ.get("BRASA_SOURCE", os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-BRASA = os.path.join(os.environ.get("BRASA_BUILD", os.path.join(SOURCE, "build")), "brasa")
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "tools"))
+from checks import BRASA, SOURCE, check, finish
+
 BENCH = [sys.executable, os.path.join(SOURCE, "tools", "bench.py"), "--brasa", BRASA, "--turn", "0.02"]
 
 # In the place of a Python that has torch: a second a step, but for one form that is quicker, and one that fails.
@@ -20,15 +21,6 @@ for line in sys.stdin:
     print(json.dumps({"median_s": took, "spread_s": 0.1, "min_s": took, "max_s": took, "steps": 3, "peak_rss_bytes": 10**9}),
           flush=True)
 """ % sys.executable
-
-passed = failed = 0
-
-
-def check(name, ok, said=""):
-    global passed, failed
-    passed, failed = passed + bool(ok), failed + (not ok)
-    if not ok:
-        print("FAILED: %s\n%s" % (name, str(said)[:2000]))
 
 
 def bench(*words, **environment):
@@ -118,5 +110,4 @@ with tempfile.TemporaryDirectory() as folder:
     test_alone(folder)
     test_beside_torch(folder)
     test_goes_on(folder)
-print("%d passed, %d failed" % (passed, failed))
-sys.exit(failed > 0)
+finish()

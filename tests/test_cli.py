@@ -1,21 +1,12 @@
 """The program from outside: every verb, its help, its JSON, and one clear line for everything that can be wrong."""
 import json, os, pty, subprocess, sys, tempfile
 
-SOURCE = os.environ.get("BRASA_SOURCE", os.path.join(os.path.dirname(__file__), ".."))
-BUILD = os.environ.get("BRASA_BUILD", os.path.join(SOURCE, "build"))
-BRASA = os.path.join(BUILD, "brasa")
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "tools"))
+from checks import BRASA, SOURCE, check, finish
+
 VERBS = ["models", "train", "eval", "predict", "runs", "explain", "plan", "bench step", "bench ops", "bench peak", "data info", "data make",
          "data get", "dialects", "doctor", "help"]
 NET = "input 1 8 8\nconv 4 3x3 name=c1\nrelu\nflatten\ndense 5\nrelu\nclassify 3\n"
-
-passed = failed = 0
-
-
-def check(name, ok, said=""):
-    global passed, failed
-    passed, failed = passed + bool(ok), failed + (not ok)
-    if not ok:
-        print("FAILED: %s\n%s" % (name, str(said)[:2000]))
 
 
 def run(*words, env=None, **how):
@@ -307,5 +298,4 @@ with tempfile.TemporaryDirectory() as temporary:
     test_files(temporary)
 test_refusals()
 test_output()
-print("%d passed, %d failed" % (passed, failed))
-sys.exit(failed > 0)
+finish()

@@ -6,8 +6,9 @@ Needs PyTorch and torchvision: in this Python, or in the one that BRASA_TORCH_PY
 import ctypes, importlib.util, os, subprocess, sys, tempfile, warnings
 from ctypes import byref, c_bool, c_char_p, c_double, c_float, c_int32, c_int64, c_uint64, c_void_p
 
-SOURCE = os.environ.get("BRASA_SOURCE", os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-BUILD = os.environ.get("BRASA_BUILD", os.path.join(SOURCE, "build"))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "tools"))
+from checks import BUILD, SOURCE, check, finish, skip
+
 TOOL = os.path.join(SOURCE, "tools", "convert_torchvision.py")
 
 try:
@@ -16,23 +17,14 @@ except ImportError:
     other = os.environ.pop("BRASA_TORCH_PYTHON", None)
     if other:
         os.execv(other, [other, *sys.argv])
-    print("skipped test_convert: no PyTorch with torchvision; BRASA_TORCH_PYTHON may name a Python that has it")
-    print("0 passed, 0 failed, 1 skipped")
-    raise SystemExit(0)
+    skip("test_convert", "no PyTorch with torchvision; BRASA_TORCH_PYTHON may name a Python that has it")
+    finish()
 
 # Brasa's name of a network: torchvision's, and what it must be told.
 NETWORKS = {"alexnet": ("alexnet", {}), "vgg16": ("vgg16", {}), "resnet18": ("resnet18", {}), "resnet50": ("resnet50", {}),
             "mobilenet_v2": ("mobilenet_v2", {}), "googlenet": ("googlenet", {"aux_logits": False}),
             "googlenet_aux": ("googlenet", {"aux_logits": True})}
 CLASSES, BATCH, TOLERANCE = 7, 2, 1e-4
-passed = failed = 0
-
-
-def check(name, ok, said=""):
-    global passed, failed
-    passed, failed = passed + bool(ok), failed + (not ok)
-    if not ok:
-        print("FAILED: %s\n%s" % (name, str(said)[:2000]), flush=True)
 
 
 def tool(*words):
@@ -223,5 +215,4 @@ with tempfile.TemporaryDirectory() as folder:
             test_network(name, folder)
         except Exception as error:
             check(name, False, error)
-print("%d passed, %d failed" % (passed, failed))
-raise SystemExit(1 if failed else 0)
+finish()

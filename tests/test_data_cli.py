@@ -1,25 +1,8 @@
 """`brasa data` from outside: info, make and get, downloads from a server on loopback, and what is said of bad data."""
 import functools, http.server, json, os, shutil, subprocess, sys, tempfile, threading
 
-SOURCE = os.environ.get("BRASA_SOURCE", os.path.join(os.path.dirname(__file__), ".."))
-BUILD = os.environ.get("BRASA_BUILD", os.path.join(SOURCE, "build"))
-DATA = os.environ.get("BRASA_DATA", "")  # a folder of real data
-BRASA = os.path.join(BUILD, "brasa")
-
-passed = failed = skipped = 0
-
-
-def check(name, ok, said=""):
-    global passed, failed
-    passed, failed = passed + bool(ok), failed + (not ok)
-    if not ok:
-        print("FAILED: %s\n%s" % (name, str(said)[:2000]))
-
-
-def skip(name, why):
-    global skipped
-    skipped += 1
-    print("skipped %s: %s" % (name, why))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "tools"))
+from checks import BRASA, DATA, check, finish, skip
 
 
 def run(*words):
@@ -153,5 +136,4 @@ with tempfile.TemporaryDirectory() as folder:
     test_info(folder)
     test_make(folder, doctor)
     test_get(folder, doctor)
-print("%d passed, %d failed%s" % (passed, failed, ", %d skipped" % skipped if skipped else ""))
-sys.exit(failed > 0)
+finish()

@@ -1,21 +1,12 @@
 """`brasa plan` from outside: what it needs, what fits, sizes with their units, and one line for what is wrong."""
 import json, os, subprocess, sys, tempfile
 
-SOURCE = os.environ.get("BRASA_SOURCE", os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-BRASA = os.path.join(os.environ.get("BRASA_BUILD", os.path.join(SOURCE, "build")), "brasa")
-sys.path.insert(0, os.path.join(SOURCE, "tests", "tools"))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "tools"))
 import small_data
+from checks import BRASA, check, finish
+
 
 PERSISTENT = ("weights", "buffers", "optimizer", "sums")
-
-passed = failed = 0
-
-
-def check(name, ok, said=""):
-    global passed, failed
-    passed, failed = passed + bool(ok), failed + (not ok)
-    if not ok:
-        print("FAILED: %s\n%s" % (name, str(said)[:2000]))
 
 
 def run(*words):
@@ -63,7 +54,6 @@ text = run("letter_mlp", "--mem", "1G").stdout
 check("all fits", "fits 1.00 GB" in text and "parts" not in text, text)
 text = run("vgg16", "--mem", "1M").stdout
 check("nothing fits", "no batch fits" in text and "does not fit in parts either" in text, text)
-
 
 
 def trains(folder, *words):
@@ -133,5 +123,4 @@ check("no such model", r.returncode == 1 and "did you mean" in r.stderr and not 
 r = run("mnist_cnn", "--optimizer", "sdg")
 check("no such optimizer", r.returncode == 1 and "did you mean 'sgd'" in r.stderr and not r.stdout, r)
 
-print("%d passed, %d failed" % (passed, failed))
-sys.exit(failed != 0)
+finish()

@@ -5,22 +5,14 @@ The pages are those that test_report_run writes. BRASA_PAGES=folder keeps them t
 """
 import base64, html.parser, itertools, json, os, re, shutil, subprocess, sys, tempfile
 
-SOURCE = os.environ.get("BRASA_SOURCE", os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-BUILD = os.environ.get("BRASA_BUILD", os.path.join(SOURCE, "build"))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "tools"))
+from checks import BUILD, check, finish, skip
+
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 VIEWS = {"light": (1200, "light"), "dark": (1200, "dark"), "phone": (360, "light"), "phone-dark": (360, "dark")}
 # Points in the charts of a page, by their tooltips: as many as epochs, for each series.
 POINTS = {"full": {"training": 24, "validation": 24, "Speed": 12}, "one": {"training": 2, "validation": 2, "Speed": 1},
           "hundred": {"training": 600, "validation": 600, "Speed": 300}, "nothing": {}, "blocks": {"measured": 7}}
-
-passed = failed = 0
-
-
-def check(name, ok, said=""):
-    global passed, failed
-    passed, failed = passed + bool(ok), failed + (not ok)
-    if not ok:
-        print("FAILED: %s\n%s" % (name, str(said)[:2000]), flush=True)
 
 
 # --- without a browser ------------------------------------------------------------------------------------------
@@ -291,8 +283,8 @@ def main():
             read(name, text)
         look_at_colours(text)
         if not CHROMIUM:
-            print("skipped test_report_pages: pages in a browser: no Chromium (Debian: chromium)")
-            return 1
+            skip("pages in a browser", "no Chromium (Debian: chromium)")
+            return
         browser = Browser(os.path.join(work, "profile"))
         try:
             look_at_a_bad_page(browser, os.path.join(work, "bad.html"))
@@ -304,9 +296,7 @@ def main():
                 look_at_paper(browser, folder, name)
         finally:
             browser.close()
-    return 0
 
 
-skipped = main()
-print("%d passed, %d failed%s" % (passed, failed, ", %d skipped" % skipped if skipped else ""))
-sys.exit(failed > 0)
+main()
+finish()

@@ -1,22 +1,13 @@
 """brasa train, eval, predict and runs from outside: what they print, leave behind and refuse."""
 import fcntl, hashlib, json, os, pty, re, resource, shutil, signal, subprocess, sys, tempfile, time
 
-SOURCE = os.environ.get("BRASA_SOURCE", os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-BRASA = os.path.join(os.environ.get("BRASA_BUILD", os.path.join(SOURCE, "build")), "brasa")
-sys.path.insert(0, os.path.join(SOURCE, "tests", "tools"))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "tools"))
 import small_data
+from checks import BRASA, check, finish
+
 
 NET = "input 3 10 10\nconv 4 3x3 name=c\nbatchnorm name=n\nrelu\nflatten\nclassify 2 name=f\n"
 LETTERS = ["letter_mlp", "--data", "synth:letter,n=1040", "--split", "70/30", "--threads", "1", "--optimizer", "adam lr=0.02"]
-
-passed = failed = 0
-
-
-def check(name, ok, said=""):
-    global passed, failed
-    passed, failed = passed + bool(ok), failed + (not ok)
-    if not ok:
-        print("FAILED: %s\n%s" % (name, str(said)[:2000]))
 
 
 def run(*words, **how):
@@ -469,5 +460,4 @@ with tempfile.TemporaryDirectory() as temporary:
                  test_refusals):
         test()
     os.chdir("/")
-print("%d passed, %d failed" % (passed, failed))
-sys.exit(failed > 0)
+finish()

@@ -1,11 +1,11 @@
 """A training holds what its plan says: the process's largest size beside the plan, for three networks."""
 import json, os, subprocess, sys, tempfile
 
-SOURCE = os.environ.get("BRASA_SOURCE", os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-BRASA = os.path.join(os.environ.get("BRASA_BUILD", os.path.join(SOURCE, "build")), "brasa")
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "tools"))
+from checks import BRASA, check, finish
+
 NETWORKS = (("mobilenet_v2", 16), ("alexnet", 16), ("resnet50", 8))
 
-passed = failed = 0
 with tempfile.TemporaryDirectory() as folder:
     for model, batch in NETWORKS:
         r = subprocess.run([BRASA, "train", model, "--data", "synth:fire,n=%d" % (3 * batch), "--batch", str(batch), "--split",
@@ -14,8 +14,7 @@ with tempfile.TemporaryDirectory() as folder:
         plan = next((e["plan_bytes"] for e in told if e["event"] == "begin"), 0)
         peak = told[-1].get("peak_rss_bytes", 0) if told else 0
         ok = r.returncode == 0 and plan and abs(peak - plan) <= 0.05 * plan
-        passed, failed = passed + bool(ok), failed + (not ok)
-        print("%s%s at batch %d: plan %.1f MB, process %.1f MB %s" %
-              ("" if ok else "FAILED: ", model, batch, plan / 1e6, peak / 1e6, r.stderr))
-print("%d passed, %d failed" % (passed, failed))
-sys.exit(failed > 0)
+        text = "%s at batch %d: plan %.1f MB, process %.1f MB" % (model, batch, plan / 1e6, peak / 1e6)
+        print(text)
+        check(text, ok, r.stderr)
+finish()

@@ -1,19 +1,11 @@
 """Kernels chosen by their times, from outside: what is kept where, and that a run computes as it began."""
-import hashlib, json, os, subprocess, tempfile
+import hashlib, json, os, subprocess, sys, tempfile
 
-SOURCE = os.environ.get("BRASA_SOURCE", os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-BRASA = os.path.join(os.environ.get("BRASA_BUILD", os.path.join(SOURCE, "build")), "brasa")
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "tools"))
+from checks import BRASA, check, finish, skip
+
 NET = "input 3 32 32\nconv 32 3x3 pad=1\nrelu\nconv 32 3x3 pad=1 name=b\nrelu\nmaxpool 4\nflatten\nclassify 10\n"
 TRAIN = ["train", "n.net", "--data", "synth:cifar10,n=100", "--keep", "last", "--threads", "2", "--json"]
-
-passed = failed = skipped = 0
-
-
-def check(name, ok, said=""):
-    global passed, failed
-    passed, failed = passed + bool(ok), failed + (not ok)
-    if not ok:
-        print("FAILED: %s\n%s" % (name, str(said)[:2000]))
 
 
 def run(*words, cache="cache", **variables):
@@ -190,8 +182,6 @@ with tempfile.TemporaryDirectory() as folder:
         for test in (test_choices, test_trainings, test_no_tune, test_nowhere, test_spoilt, test_at_once):
             test()
     else:
-        skipped += 5
-        print("skipped: this build has one fast kernel for a convolution")
+        skip("choices by time", "this build has one fast kernel for a convolution", 5)
     os.chdir("/")
-print("%d passed, %d failed%s" % (passed, failed, ", %d skipped" % skipped if skipped else ""))
-raise SystemExit(1 if failed else 0)
+finish()

@@ -3,23 +3,12 @@ the weights must have the bits of a training that nobody disturbed. test_resume.
 often."""
 import hashlib, os, random, shutil, subprocess, sys, tempfile, time
 
-SOURCE = os.environ.get("BRASA_SOURCE", os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
-BRASA = os.path.join(os.environ.get("BRASA_BUILD", os.path.join(SOURCE, "build")), "brasa")
-sys.path.insert(0, os.path.join(SOURCE, "tests", "tools"))
 import small_data
+from checks import BRASA, DATA, SOURCE, check, finish, skip
 
 IDX_NET = "input 1 8 8\nconv 6 3x3 name=c\nbatchnorm name=n\nrelu\ndropout 0.3\nflatten\nclassify 10 name=f\n"
 PICTURE_NET = "input 3 10 10\nconv 6 3x3 name=c\nbatchnorm name=n\nrelu\nflatten\ndropout 0.3\nclassify 2 name=f\n"
 AUGMENT = "resize=13 crop=10 random_crop flip=horizontal"
-
-passed = failed = 0
-
-
-def check(name, ok, said=""):
-    global passed, failed
-    passed, failed = passed + bool(ok), failed + (not ok)
-    if not ok:
-        print("FAILED: %s\n%s" % (name, str(said)[:2000]))
 
 
 def digest(path):
@@ -110,7 +99,7 @@ def main(kills):
         os.chdir(folder)
         shim = build_shim(folder)
         if not shim:
-            print("skipped the kills in system calls: no C compiler")
+            skip("the kills in system calls", "no C compiler")
         small_data.idx("digits", 300)
         small_data.pictures("photos", 48)
         for name, text in (("idx.net", IDX_NET), ("pictures.net", PICTURE_NET)):
@@ -124,5 +113,4 @@ def main(kills):
         disturb("pictures", ["pictures.net", "--data", "images:photos", "--epochs", "25", "--threads", "1", "--split", "70/30",
                              "--transform", AUGMENT, *common], kills, draw, shim)
         os.chdir("/")
-    print("%d passed, %d failed" % (passed, failed))
-    sys.exit(failed > 0)
+    finish()
