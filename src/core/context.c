@@ -1,11 +1,14 @@
 /* context.c - memory hooks and error text. */
+#define _DEFAULT_SOURCE /* madvise */
 #include "core/context.h"
 #include "core/threads.h"
 
 #include <stdarg.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 static void *default_alloc(void *user, size_t bytes)
 {
@@ -96,6 +99,29 @@ void *mem_get(brasa_context *ctx, size_t bytes)
     void *block = ctx->alloc(ctx->user, bytes);
     if (block)
         memset(block, 0, bytes);
+    return block;
+}
+
+/* Only pages that lie in the block as a whole: it takes no more memory than it would with small ones. */
+static void prefer_huge_pages(char *block, size_t bytes)
+{
+#ifdef MADV_HUGEPAGE
+    enum { HUGE_PAGE = 2 << 20 };
+    const size_t before = (HUGE_PAGE - (uintptr_t)block % HUGE_PAGE) % HUGE_PAGE;
+    if (bytes >= before + HUGE_PAGE)
+        (void)madvise(block + before, (bytes - before) / HUGE_PAGE * HUGE_PAGE, MADV_HUGEPAGE); /* a wish */
+#else
+    (void)block, (void)bytes;
+#endif
+}
+
+void *mem_get_large(brasa_context *ctx, size_t bytes, char **start)
+{
+    char *block = bytes <= SIZE_MAX - MEM_ALIGN ? ctx->alloc(ctx->user, bytes + MEM_ALIGN) : NULL;
+    if (!block)
+        return NULL;
+    *start = block + (MEM_ALIGN - (uintptr_t)block % MEM_ALIGN) % MEM_ALIGN;
+    prefer_huge_pages(*start, bytes);
     return block;
 }
 

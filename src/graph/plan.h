@@ -13,7 +13,7 @@ typedef struct plan_block {
     int64_t offset;  /* the result */
 } plan_block;
 
-enum { PLAN_ALIGN = 64 }; /* a cache line, and the widest vector */
+enum { PLAN_ALIGN = MEM_ALIGN }; /* a cache line, and the widest vector */
 
 /* Sets every offset so that blocks alive at a common step do not overlap; returns the size of the arena, or -1 when
  * out of memory. */

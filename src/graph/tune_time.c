@@ -82,10 +82,9 @@ static brasa_status make_room(tuner *t, int64_t bytes)
     } else if (!t->block || bytes > t->room_bytes) {
         mem_put(t->ctx, t->block);
         t->filled = t->room_bytes = 0;
-        t->block = t->ctx->alloc(t->ctx->user, (size_t)bytes + PLAN_ALIGN);
+        t->block = mem_get_large(t->ctx, (size_t)bytes, &t->room);
         if (!t->block)
             return fail_memory(t->ctx, (size_t)bytes);
-        t->room = (char *)t->block + (PLAN_ALIGN - (uintptr_t)t->block % PLAN_ALIGN) % PLAN_ALIGN;
         t->room_bytes = bytes;
     }
     fill(t, bytes);

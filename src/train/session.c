@@ -196,10 +196,9 @@ static brasa_status reserve(brasa_session *s, int64_t transient)
     if (total < 0 || (uint64_t)total > SIZE_MAX - PLAN_ALIGN)
         return fail(s->ctx, BRASA_OUT_OF_MEMORY, "%lld bytes are more than this machine can address",
                     (long long)total);
-    char *block = s->ctx->alloc(s->ctx->user, (size_t)total + PLAN_ALIGN);
+    char *arena, *block = mem_get_large(s->ctx, (size_t)total, &arena);
     if (!block)
         return fail_memory(s->ctx, (size_t)total);
-    char *arena = block + (PLAN_ALIGN - (uintptr_t)block % PLAN_ALIGN) % PLAN_ALIGN;
     if (s->arena)
         memcpy(arena, s->arena, (size_t)s->persistent);
     else
