@@ -29,11 +29,13 @@ static int fail_step(const network *n)
     return complain(FAILED, "%s", brasa_session_error(n->session));
 }
 
-static int measure(network *n, const options *o, samples *times)
+static int measure(network *n, const options *o, samples *times, double *first)
 {
-    for (int i = 0; i < WARM_UP; i++)
+    for (int i = 0; i < WARM_UP; i++) {
         if (network_step(n, true) != BRASA_OK)
             return fail_step(n);
+        *first = i == 0 ? clock_since_start() : *first;
+    }
     progress p = progress_start(o->quiet);
     double start = clock_seconds(), before = start;
     while (!enough(o, times->count, before - start)) {
@@ -56,6 +58,7 @@ static int measure(network *n, const options *o, samples *times)
 
 typedef struct result {
     samples times;
+    double first; /* seconds from the start of the process to the end of the first step */
     float loss;
     double flops;
     brasa_memory memory;
@@ -77,6 +80,7 @@ static void print_json(const network *n, const options *o, const result *r)
     json_real(&j, "spread_s", samples_at(t, 0.75) - samples_at(t, 0.25));
     json_real(&j, "min_s", samples_at(t, 0));
     json_real(&j, "max_s", samples_at(t, 1));
+    json_real(&j, "first_step_s", r->first);
     json_real(&j, "images_per_s", (double)o->batch / samples_at(t, 0.5));
     json_real(&j, "gflop", r->flops * 1e-9);
     json_real(&j, "gflop_per_s", r->flops * 1e-9 / samples_at(t, 0.5));
@@ -103,6 +107,7 @@ static void print_text(const network *n, const options *o, const result *r)
            print_seconds(samples_at(t, 1)).text);
     printf("speed     %s images/s, %.1f GFLOP/s\n", print_number(round((double)o->batch / median * 10) / 10).text,
            r->flops * 1e-9 / median);
+    printf("start     %s to the end of the first step\n", print_seconds(r->first).text);
     printf("memory    %s at peak in the process, %s of it planned\n", print_bytes(peak_rss_bytes()).text,
            print_bytes((double)r->memory.total).text);
     printf("versions  brasa %s, %s, OpenMP %s\n", brasa_version(), build_compiler(), build_openmp());
@@ -124,7 +129,7 @@ static int bench(network *n, const options *o, result *r)
     if (code == DONE)
         code = network_make_data(n, o->batch, (uint64_t)o->seed);
     if (code == DONE)
-        code = measure(n, o, &r->times);
+        code = measure(n, o, &r->times, &r->first);
     if (code != DONE)
         return code;
     /* A time means nothing where the numbers went wrong. */

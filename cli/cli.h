@@ -109,5 +109,9 @@ bar print_bar(double share, int width);
 
 /* A clock that only goes forward. */
 double clock_seconds(void);
+/* Main calls the first at once, the other gives the seconds since the process was started: what goes before main,
+ * libraries being loaded, is processor time. */
+void clock_start(void);
+double clock_since_start(void);
 
 #endif

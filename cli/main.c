@@ -135,7 +135,8 @@ static const verb verbs[] = {
                    "and gradients, and "
                    "updates the weights with SGD, rate 0.001, momentum 0.9; all of it is timed. The "
                    "first two steps are not counted; then at least 3 are, and as many as fit --seconds "
-                   "(5). The spread is that of the middle half: third quartile minus first. GFLOP/s counts the "
+                   "(5). Start is from that of the process to the end of the first step. The spread is that of the "
+                   "middle half: third quartile minus first. GFLOP/s counts the "
                    "operations of the layers' formulas, whatever the kernels do to save some.",
         .examples = "brasa bench step mnist_cnn --batch 64\n"
                     "brasa bench step my.net --batch 8 --threads 1 --steps 50 --json",
@@ -316,6 +317,7 @@ static int dispatch(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
+    clock_start();
     /* A reader that goes away (`| head`) is a failed write like any other, only that nobody needs to be told. */
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN); /* so is a file that may not grow further */

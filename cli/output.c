@@ -213,6 +213,18 @@ double clock_seconds(void)
     return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
+static double process_start;
+
+void clock_start(void)
+{
+    process_start = clock_seconds() - (double)clock() / CLOCKS_PER_SEC;
+}
+
+double clock_since_start(void)
+{
+    return clock_seconds() - process_start;
+}
+
 progress progress_start(bool quiet)
 {
     return (progress){.off = quiet || !isatty(STDERR_FILENO), .start = clock_seconds()};

@@ -266,7 +266,8 @@ class Measurement:
                "torch": self.bench.torch, "machine": brasa.machine, "full": self.full, "gflop": first["gflop"],
                "peak": {"isa": self.peaks[0]["isa"], "best_gflop_per_s": max(p["best_gflop_per_s"] for p in self.peaks),
                         "median_gflop_per_s": [p["median_gflop_per_s"] for p in self.peaks]},
-               "brasa": {**ours, "kernels": first["kernels"], "plan_bytes": first["plan_bytes"]},
+               "brasa": {**ours, "first_step_s": min(o["first_step_s"] for o in self.ours),
+                         "kernels": first["kernels"], "plan_bytes": first["plan_bytes"]},
                "onednn": self.onednn, "pytorch": None}
         forms = {form: summary(turns) for form, turns in self.theirs.items()}
         if forms:
