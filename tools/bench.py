@@ -20,9 +20,11 @@ SMALL = {"letter_mlp": 0.00001, "mnist_cnn": 0.07, "cifar10_cnn": 0.07}
 SMALL_BATCH = 128
 FORMS = ("channels_last eager", "channels_last compiled", "contiguous eager", "contiguous compiled")
 LONG_STEP = 5  # seconds; two such steps are enough
+SHORT_STEP = 0.5  # with such ones there is time for more rounds, as machines change their speed within seconds
 START = 60  # seconds that a worker of PyTorch may take to be ready, before it is compiled and but for its steps
 GRACE = 40  # seconds that a quick run may take beyond its time to end what it is at
 CLOSE = 1.1  # forms that were at most so much slower than the fastest at first take part in all rounds
+FAR = 1.4  # forms whose warm-up was so much slower, with long steps, are not measured further
 
 
 class Failed(Exception):
@@ -159,7 +161,7 @@ class Measurement:
     def __init__(self, bench, cell, seconds):
         self.bench, self.cell, self.full = bench, cell, bench.full
         self.deadline = time.monotonic() + seconds
-        self.turn = bench.turn or (5 if self.full else min(2, seconds / 12))
+        self.turn = bench.turn or (3 if self.full else min(2, seconds / 12))
         self.peaks, self.ours, self.onednn, self.theirs, self.refused, self.workers = [], [], None, {}, {}, {}
 
     def left(self):
@@ -192,7 +194,12 @@ class Measurement:
         limit = START * (2 if "compiled" in form else 1) + 20 * step
         worker = Worker(self.bench.python, c.network, c.batch, c.threads, form)
         try:
-            worker.start(self.limit(limit))
+            warm = worker.start(self.limit(limit))["step_s"]
+            best = min((t[0]["median_s"] for t in self.theirs.values()), default=warm)
+            if warm > LONG_STEP and warm > FAR * best:
+                worker.close()
+                self.refused[form] = f"far slower: {warm:.1f} s to warm up"
+                return
             self.workers[form], self.theirs[form] = worker, []
             self.torch_turn(form, self.turn / 2)
         except Failed as reason:
@@ -233,7 +240,10 @@ class Measurement:
 
     def rounds(self):
         """Further turns, while there is time."""
-        most = 3 if self.full or self.ours[0]["median_s"] < LONG_STEP else 1
+        longest = max([self.ours[0]["median_s"]] + [t[0]["median_s"] for t in self.theirs.values()])
+        most = 3 if longest < LONG_STEP else 2 if self.full else 1
+        if self.full and longest < SHORT_STEP:
+            most = 7
         while len(self.ours) < most:
             started = time.monotonic()
             self.brasa_turn()
@@ -466,7 +476,7 @@ def main():
     p.add_argument("--batches", nargs="+", type=int, metavar="N", help=f"of large networks; the small ones have {SMALL_BATCH}")
     p.add_argument("--threads", nargs="+", type=int, metavar="N")
     p.add_argument("--minutes", type=float, default=9, help="without --full: the time it may take (9)")
-    p.add_argument("--turn", type=float, metavar="SECONDS", help="of one side in one round (2, or 5 with --full)")
+    p.add_argument("--turn", type=float, metavar="SECONDS", help="of one side in one round (2, or 3 with --full)")
     p.add_argument("--out", metavar="FILE", help="JSON lines (bench.jsonl, or bench-full.jsonl, beside the program)")
     p.add_argument("--brasa", default="build/brasa", metavar="PROGRAM", help="(build/brasa)")
     p.add_argument("--torch-python", default=os.environ.get("BRASA_TORCH_PYTHON"), metavar="PYTHON",
