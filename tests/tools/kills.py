@@ -93,7 +93,7 @@ def begin(name, words, shim):
     print("%s: killed before each of the first %d calls" % (name, at))
 
 
-def main(kills):
+def main(kills, mnist=0):
     draw = random.Random(7)
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
@@ -112,5 +112,10 @@ def main(kills):
         disturb("idx", ["idx.net", "--data", "idx:digits", "--epochs", "25", "--threads", "2", *common], kills, draw, shim)
         disturb("pictures", ["pictures.net", "--data", "images:photos", "--epochs", "25", "--threads", "1", "--split", "70/30",
                              "--transform", AUGMENT, *common], kills, draw, shim)
+        if mnist and DATA:
+            disturb("mnist", ["mnist_cnn", "--data", "idx:" + os.path.join(DATA, "mnist"), "--epochs", "1", "--batch", "128",
+                              "--save-every", "1", "--seed", "3"], mnist, draw, shim)
+        elif mnist:
+            skip("the kills on MNIST", "BRASA_DATA names no data")
         os.chdir("/")
     finish()
