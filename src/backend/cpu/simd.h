@@ -132,6 +132,15 @@ static inline void store_lanes(float *to, vec x, lane_mask which)
 #endif
 }
 
+static inline float sum_lanes(vec x)
+{
+#ifdef SIMD_AVX512
+    return _mm512_reduce_add_ps((__m512)x);
+#else
+    return ((x[0] + x[1]) + (x[2] + x[3])) + ((x[4] + x[5]) + (x[6] + x[7]));
+#endif
+}
+
 /* The lanes of a and b that are listed, b's counted on from a's; `places` is the type of a vector of such numbers. */
 #ifdef __clang__
 #define SHUFFLE(places, a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)

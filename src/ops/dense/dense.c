@@ -179,7 +179,10 @@ const op_def dense_op = {
 const op_def dense_grad_data_op = {.name = "dense_grad_data", .attr_size = sizeof(dense_attr), .cost = cost};
 const op_def dense_grad_weights_op = {
     .name = "dense_grad_weights", .attr_size = sizeof(dense_attr), .fuse = dense_fuse_update, .cost = cost};
-const op_def dense_update_op = {.name = "dense_update", .attr_size = sizeof(dense_update_attr), .cost = cost};
+const op_def dense_update_op = {.name = "dense_update",
+                                .attr_size = sizeof(dense_update_attr),
+                                .fuse = dense_fuse_data,
+                                .cost = dense_update_cost};
 
 const op_def *const dense_parts[] = {&dense_op, &dense_grad_data_op, &dense_grad_weights_op, &dense_update_op, NULL};
 const kernel dense_ref[] = {

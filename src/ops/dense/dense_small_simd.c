@@ -287,6 +287,8 @@ static bool supports(const graph *g, const node *n)
 {
     const value *wei = weights_of(g, n);
     const layout own = block_layout();
+    if (n->op == &dense_update_op && ((const dense_update_attr *)n->attr)->data)
+        return false;
     if (!simd_matches(g, n) || wei->shape.rank != 2 || layout_count(&own, &wei->shape) > SMALL)
         return false;
     /* The update cannot choose; and others read the weights as they are, too, where they are in another layout. */

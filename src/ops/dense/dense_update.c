@@ -1,4 +1,5 @@
-/* dense_update.c - the gradient of a dense layer's weights and the update by it, in one pass over the weights.
+/* dense_update.c - what a training step does to a dense layer's weights, in one pass over them: their gradient, the
+ * update by it, and with few samples the gradient of the data.
  *
  * With few samples a dense layer is its weights: VGG-16's first one has 411 MB of them and computes two operations a
  * weight and sample. A gradient as large as they are costs its room, and two ways through memory, for being read
@@ -6,7 +7,8 @@
  * step over that part of the weights and slots: the optimizers' equations are written once, in their own files.
  *
  * The node takes the place of the weights' gradient, which stands behind that of the data: what reads the old weights
- * stands before it. The bias keeps its gradient and its update.
+ * stands before it. The bias keeps its gradient and its update. The gradient of the data is the other reader of the
+ * weights in the backward pass: where they come from memory anyway, it is made of each part before it is updated.
  *
  * The weights keep the layout that the forward pass gave them. The reference goes through them as they are stored,
  * whatever the layout is, and reads src and ddst plain.
@@ -20,7 +22,7 @@
 static void NAME(bias_range)(const step *s, int64_t begin, int64_t end)
 {
     const REAL *ddst = s->in[1].data;
-    REAL *dbia = s->out[s->nout - 1].data;
+    REAL *dbia = s->out[1 + slots_of(s->node)].data;
     const int64_t N = s->in[1].shape.dim[0], K = s->in[1].shape.dim[1];
     for (int64_t k = begin; k < end; k++)
         dbia[k] = 0;
@@ -49,6 +51,24 @@ static void NAME(part_gradient)(const step *s, int64_t first, int64_t count, REA
     }
 }
 
+/* dsrc = ddst x wei, weight by weight as they are stored; item: a sample */
+static void NAME(data_range)(const step *s, int64_t begin, int64_t end)
+{
+    const arg *wei = &s->in[DENSE_WEI];
+    const REAL *ddst = s->in[1].data, *w = wei->data;
+    const int64_t K = s->in[1].shape.dim[1], C = dense_inputs(&wei->shape);
+    for (int64_t n = begin; n < end; n++) {
+        REAL *dsrc = (REAL *)dense_update_dsrc(s)->data + n * C;
+        for (int64_t c = 0; c < C; c++)
+            dsrc[c] = 0;
+        for (int64_t i = 0; i < wei->count; i++) {
+            int64_t k = 0, c = 0;
+            if (element_at(&wei->layout, &wei->shape, i, &k, &c))
+                dsrc[c] += ddst[n * K + k] * w[i];
+        }
+    }
+}
+
 /* item: PART weights */
 static void NAME(update_range)(const step *s, int64_t begin, int64_t end)
 {
@@ -66,6 +86,8 @@ static brasa_status NAME(dense_update)(const step *s)
 {
     const double samples = (double)s->in[1].shape.dim[0];
     dense_update_bias(s);
+    if (dense_update_dsrc(s))
+        step_for(s, s->in[1].shape.dim[0], samples * (double)s->out[0].count, NAME(data_range));
     step_for(s, (s->out[0].count + PART - 1) / PART, samples * (double)s->out[0].count, NAME(update_range));
     return BRASA_OK;
 }
@@ -121,6 +143,45 @@ bool dense_fuse_update(graph *g, int i)
     n.attr = attr;
     fuse_remove(g, j);
     return fuse_rewrite(g, i, n, optimizer.nin + 1, in, nout, out);
+}
+
+/* The node before, leaving out those that are gone, or -1. */
+static int node_before(const graph *g, int i)
+{
+    do
+        i--;
+    while (i >= 0 && g->nodes[i].dead);
+    return i;
+}
+
+/* Fewer weights have kernels of their own, and are in the cache anyway. */
+enum { LEAST_WEIGHTS = 8192 };
+
+bool dense_fuse_data(graph *g, int i)
+{
+    const node n = g->nodes[i];
+    const int before = node_before(g, i);
+    const shape *ddst = &g->values[n.in[1]].shape;
+    if (!(g->fuse & FUSE_UPDATES) || before < 0 || ddst->dim[0] > DENSE_FEW ||
+        shape_count(&g->values[n.in[DENSE_WEI]].shape) < LEAST_WEIGHTS)
+        return false;
+    const node data = g->nodes[before];
+    if (data.op != &dense_grad_data_op || data.in[0] != n.in[DENSE_WEI] || data.in[1] != n.in[1])
+        return false;
+    int out[3 + MAX_SLOTS], nout = 0;
+    for (; nout < n.nout; nout++)
+        out[nout] = n.out[nout];
+    out[nout++] = data.out[0];
+    ((dense_update_attr *)n.attr)->data = true;
+    fuse_remove(g, before);
+    return fuse_rewrite(g, i, n, n.nin, n.in, nout, out);
+}
+
+op_cost dense_update_cost(const graph *g, const node *n)
+{
+    const double samples = (double)g->values[n->in[1]].shape.dim[0];
+    const double products = ((const dense_update_attr *)n->attr)->data ? 2 : 1;
+    return (op_cost){2 * products * samples * (double)shape_count(&g->values[n->in[DENSE_WEI]].shape)};
 }
 
 /* --- what the kernels share ----------------------------------------------------------------------------------- */
@@ -243,7 +304,7 @@ static bool element_at(const layout *l, const shape *s, int64_t at, int64_t *k, 
 void dense_update_bias(const step *s)
 {
     const int64_t N = s->in[1].shape.dim[0], K = s->in[1].shape.dim[1];
-    if (s->nout > 1 + slots_of(s->node))
+    if (s->nout - (dense_update_dsrc(s) != NULL) > 1 + slots_of(s->node))
         step_for(s, K, (double)N * (double)K, s->in[1].type == F64 ? bias_range_f64 : bias_range_f32);
 }
 

@@ -1,4 +1,5 @@
-/* dense_update_simd.c - the gradient of a dense layer's weights and the update by it, in one pass, with vectors.
+/* dense_update_simd.c - the gradient of a dense layer's weights, the update by it, and with few samples the gradient
+ * of the data, in one pass, with vectors.
  *
  * N samples, C inputs, K outputs. In the layouts that forward kernels ask for, the weights are one matrix or several,
  * stored row by row:
@@ -17,6 +18,8 @@
  */
 #include "backend/cpu/simd.h"
 #include "ops/dense/dense.h"
+
+#include <string.h>
 
 #ifdef SIMD_AVX512
 enum { MOST_VECTORS = 4 }; /* of a group of columns: with LINES rows half of the 32 registers hold sums */
@@ -89,6 +92,8 @@ static void layouts(const graph *g, const node *n, layout *in, layout *out)
     matrices_of(&wei->layout, &wei->shape, &m);
     dense_update_layouts(g, n, in, out);
     in[0] = m.src;
+    if (((const dense_update_attr *)n->attr)->data)
+        out[n->nout - 1] = m.src;
 }
 
 /* --- packing -------------------------------------------------------------------------------------------------- */
@@ -115,12 +120,24 @@ static int64_t packed(const matrices *m, int64_t N)
     return packed_cols(m, N) + groups_of(m->rows, LINES) * LINES * N;
 }
 
+/* Where a row belongs to an input, its weights by the gradients of their outputs are a share of that input's: all of
+ * it where there is one matrix. Of several, which are gone through one after the other as they lie in memory, some
+ * make a sum, and these sums are added up: SUMS of them, however many threads there are. */
+enum { SUMS = 32 };
+
+static int64_t sums_of(const matrices *m)
+{
+    return m->count < SUMS ? m->count : SUMS;
+}
+
 static int64_t workspace(const graph *g, const node *n)
 {
     const value *wei = &g->values[n->in[DENSE_WEI]];
     matrices m;
     matrices_of(&wei->layout, &wei->shape, &m);
-    return packed(&m, g->values[n->in[1]].shape.dim[0]) * (int64_t)sizeof(float);
+    const int64_t N = g->values[n->in[1]].shape.dim[0];
+    const bool sums = ((const dense_update_attr *)n->attr)->data && m.by_input;
+    return (packed(&m, N) + (sums ? sums_of(&m) * N * m.rows : 0)) * (int64_t)sizeof(float);
 }
 
 /* The groups begin .. end - 1 of a, which is N x length, go to to[group][n][width]; beyond `length` there are zeros.
@@ -222,40 +239,162 @@ static int64_t lines_of(const matrices *m)
     return stride >= SPAN / LINES ? LINES : SPAN / stride / LINES * LINES;
 }
 
+/* What a thread goes over the weights with. */
+typedef struct pass {
+    const step *s;
+    matrices m;
+    int64_t N;
+    const float *rows, *cols; /* packed */
+    dense_part update;
+} pass;
+
+static pass pass_of(const step *s)
+{
+    pass p = {.s = s, .m = matrices_here(s), .N = s->in[1].shape.dim[0]};
+    p.cols = s->workspace;
+    p.rows = p.cols + packed_cols(&p.m, p.N);
+    return p;
+}
+
+/* One part: its gradient, and the update. */
+static void run_part(pass *a, const part *p, int64_t r, const float *col)
+{
+    _Alignas(64) float dwei[LINES * SPAN];
+    const bool whole = p->span == a->m.cols && p->stride == a->m.cols;
+    gradient(a->s, &a->m, p, a->rows + r * a->N, col, dwei);
+    for (int64_t i = 0; i < (whole ? 1 : p->lines); i++)
+        dense_part_run(&a->update, p->first + i * a->m.cols, whole ? p->lines * p->span : p->span,
+                       dwei + i * p->stride);
+}
+
+static part part_at(const matrices *m, int64_t matrix, int64_t r, int64_t lines, int64_t c)
+{
+    part p = {.first = (matrix * m->rows + r) * m->cols + c,
+              .lines = lines,
+              .span = m->cols - c < SPAN ? m->cols - c : SPAN};
+    p.stride = whole_groups(m, p.span);
+    p.ahead = p.span == m->cols && p.stride == m->cols ? lines * m->cols : p.span;
+    return p;
+}
+
+/* --- with the gradient of the data ---------------------------------------------------------------------------- */
+
+/* Row r and on of a part, for each sample: into, or added to, sum[n][rows]. */
+static void data_of_part(const pass *a, const part *p, const float *col, int64_t r, bool add, float *sum)
+{
+    const int64_t width = (int64_t)a->m.vectors * BLOCK;
+    for (int64_t i = 0; i < p->lines; i++) {
+        const float *wei = (const float *)a->s->in[DENSE_WEI].data + p->first + i * a->m.cols;
+        for (int64_t n = 0; n < a->N; n++) {
+            vec here = {0};
+            for (int64_t c = 0; c < p->span; c += BLOCK)
+                here += load_lanes(wei + c, first_lanes(p->span - c), (vec){0}) *
+                        *(const vec *)(col + c / width * width * a->N + n * width + c % width);
+            float *to = sum + n * a->m.rows + r + i;
+            *to = (add ? *to : 0) + sum_lanes(here);
+        }
+    }
+}
+
+/* All of some rows of a matrix. */
+static void run_rows(pass *a, int64_t matrix, int64_t r, int64_t lines, bool add, float *sum)
+{
+    const matrices *m = &a->m;
+    for (int64_t c = 0; c < m->cols; c += SPAN) {
+        const float *col = a->cols + (matrix * m->cols + c) * a->N;
+        const part p = part_at(m, matrix, r, lines, c);
+        if (sum)
+            data_of_part(a, &p, col, r, add || c, sum);
+        run_part(a, &p, r, col);
+    }
+}
+
 /* item: lines_of rows of a matrix */
 static void update_range(const step *s, int64_t begin, int64_t end)
 {
-    _Alignas(64) float dwei[LINES * SPAN];
-    const matrices m = matrices_here(s);
-    const int64_t N = s->in[1].shape.dim[0], most = lines_of(&m), items = groups_of(m.rows, most);
-    const float *cols = s->workspace, *rows = cols + packed_cols(&m, N);
-    dense_part update_part;
-    dense_part_init(&update_part, s);
+    pass a = pass_of(s);
+    const int64_t most = lines_of(&a.m), items = groups_of(a.m.rows, most);
+    dense_part_init(&a.update, s);
     for (int64_t item = begin; item < end; item++) {
-        const int64_t matrix = item / items, r = item % items * most, lines = m.rows - r < most ? m.rows - r : most;
-        for (int64_t c = 0; c < m.cols; c += SPAN) {
-            part p = {.first = (matrix * m.rows + r) * m.cols + c,
-                      .lines = lines,
-                      .span = m.cols - c < SPAN ? m.cols - c : SPAN};
-            p.stride = whole_groups(&m, p.span);
-            const bool whole = p.span == m.cols && p.stride == m.cols;
-            p.ahead = whole ? lines * m.cols : p.span;
-            gradient(s, &m, &p, rows + r * N, cols + (matrix * m.cols + c) * N, dwei);
-            for (int64_t i = 0; i < (whole ? 1 : lines); i++)
-                dense_part_run(&update_part, p.first + i * m.cols, whole ? lines * p.span : p.span,
-                               dwei + i * p.stride);
-        }
+        const int64_t r = item % items * most;
+        run_rows(&a, item / items, r, a.m.rows - r < most ? a.m.rows - r : most, false, NULL);
+    }
+}
+
+static float *sum_at(const pass *a, int64_t i)
+{
+    return (float *)a->s->workspace + packed(&a->m, a->N) + i * a->N * a->m.rows;
+}
+
+/* item: the matrices of one sum, or, where there is only one, lines_of its rows */
+static void inputs_range(const step *s, int64_t begin, int64_t end)
+{
+    pass a = pass_of(s);
+    const matrices *m = &a.m;
+    const int64_t most = lines_of(m), sums = sums_of(m);
+    dense_part_init(&a.update, s);
+    for (int64_t item = begin; item < end && m->count == 1; item++)
+        run_rows(&a, 0, item * most, m->rows - item * most < most ? m->rows - item * most : most, false,
+                 sum_at(&a, 0));
+    for (int64_t i = begin; i < end && m->count > 1; i++)
+        for (int64_t first = m->count * i / sums, k = first; k < m->count * (i + 1) / sums; k++)
+            for (int64_t r = 0; r < m->rows; r += most)
+                run_rows(&a, k, r, m->rows - r < most ? m->rows - r : most, k > first, sum_at(&a, i));
+}
+
+/* item: an input */
+static void add_sums(const step *s, int64_t begin, int64_t end)
+{
+    const pass a = pass_of(s);
+    const arg *dsrc = dense_update_dsrc(s);
+    const int64_t length = dsrc->count / a.N;
+    for (int64_t n = 0; n < a.N; n++) {
+        float *to = (float *)dsrc->data + n * length;
+        for (int64_t r = begin; r < end; r++)
+            to[r] = sum_at(&a, 0)[n * a.m.rows + r];
+        for (int64_t i = 1; i < sums_of(&a.m); i++)
+            for (int64_t r = begin; r < end; r++)
+                to[r] += sum_at(&a, i)[n * a.m.rows + r];
+    }
+}
+
+/* Where a row belongs to an output, all rows add to the gradients of all inputs: a pass of its own, before the other.
+ * item: SPAN inputs */
+static void data_range(const step *s, int64_t begin, int64_t end)
+{
+    const matrices m = matrices_here(s);
+    const arg *dsrc = dense_update_dsrc(s);
+    const float *wei = s->in[DENSE_WEI].data, *ddst = s->in[1].data;
+    const int64_t N = s->in[1].shape.dim[0], length = dsrc->count / N;
+    float sums[DENSE_FEW][SPAN];
+    for (int64_t c = begin * SPAN; c < end * SPAN && c < length; c += SPAN) {
+        const int64_t span = length - c < SPAN ? length - c : SPAN;
+        memset(sums, 0, sizeof sums);
+        for (int64_t k = 0; k < m.rows; k++)
+            for (int64_t n = 0; n < N; n++)
+                for (int64_t i = 0; i < span; i++)
+                    sums[n][i] += ddst[n * m.rows + k] * wei[k * m.cols + c + i];
+        for (int64_t n = 0; n < N; n++)
+            memcpy((float *)dsrc->data + n * length + c, sums[n], (size_t)span * sizeof(float));
     }
 }
 
 static brasa_status dense_update(const step *s)
 {
     const matrices m = matrices_here(s);
-    const double samples = (double)s->in[1].shape.dim[0];
+    const arg *dsrc = dense_update_dsrc(s);
+    const double samples = (double)s->in[1].shape.dim[0], work = samples * (double)s->out[0].count;
+    const int64_t items = groups_of(m.rows, lines_of(&m));
     dense_update_bias(s);
     step_for(s, groups_of(m.rows, LINES), samples * (double)m.rows, pack_rows);
     step_for(s, col_groups(&m), samples * (double)(m.count * m.cols), pack_cols);
-    step_for(s, m.count * groups_of(m.rows, lines_of(&m)), samples * (double)s->out[0].count, update_range);
+    if (dsrc && !m.by_input)
+        step_for(s, groups_of(m.cols, SPAN), work, data_range);
+    if (dsrc && m.by_input) {
+        step_for(s, m.count == 1 ? items : sums_of(&m), 2 * work, inputs_range);
+        step_for(s, dsrc->count / s->in[1].shape.dim[0], samples * (double)(m.rows * sums_of(&m)), add_sums);
+    } else
+        step_for(s, m.count * items, work, update_range);
     return BRASA_OK;
 }
 

@@ -40,15 +40,6 @@ static inline float largest_lane(vec x)
 #endif
 }
 
-static inline float sum_lanes(vec x)
-{
-#ifdef SIMD_AVX512
-    return _mm512_reduce_add_ps((__m512)x);
-#else
-    return ((x[0] + x[1]) + (x[2] + x[3])) + ((x[4] + x[5]) + (x[6] + x[7]));
-#endif
-}
-
 /* dst = softmax of a row; returns the loss of its label. */
 static inline double row_loss(const float *src, float *dst, int64_t C, int64_t label)
 {
