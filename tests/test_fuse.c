@@ -44,6 +44,23 @@ static void build_mobile(brasa_graph *g)
     finish(brasa_add(x, conv_bn(y, "1x1 bias=no", "")));
 }
 
+/* Two such blocks: the sum of gradients between them is read on both ways back. */
+static void build_mobiles(brasa_graph *g)
+{
+    brasa_tensor x = conv_bn(start(g), "1x1 bias=no", "");
+    for (int i = 0; i < 2; i++)
+        x = brasa_add(x, conv_bn(brasa_apply(conv_bn(x, "1x1 bias=no", ""), "relu6"), "1x1 bias=no", ""));
+    finish(x);
+}
+
+/* A sum of gradients goes through two activations: neither batch norm can have it for itself. */
+static void build_shared_sum(brasa_graph *g)
+{
+    brasa_tensor x = start(g), y = brasa_relu(conv_bn(x, "3x3 pad=1", ""));
+    y = brasa_add(y, brasa_relu(conv_bn(x, "1x1", "")));
+    finish(brasa_add(brasa_apply(y, "conv 20 1x1"), brasa_apply(y, "conv 20 3x3 pad=1")));
+}
+
 static void build_relu6_sum(brasa_graph *g)
 {
     brasa_tensor x = start(g);
@@ -165,6 +182,7 @@ typedef struct counts {
     int drops;     /* gradients of dropout with that of an activation in them */
     int pools;     /* max-poolings with an activation in them */
     int again;     /* outputs of batch norm that are made again for a gradient */
+    int sums;      /* gradients of batch norm with a sum of gradients in them */
 } counts;
 
 static const struct network {
@@ -172,18 +190,20 @@ static const struct network {
     void (*build)(brasa_graph *g);
     counts training, evaluation;
 } networks[] = {
-    {"tiny_resnet", build_tiny_resnet, {2, 5, 2, 2, .again = 3}, {.residuals = 2, .folds = 4}},
+    {"tiny_resnet", build_tiny_resnet, {2, 5, 2, 2, .again = 3, .sums = 2}, {.residuals = 2, .folds = 4}},
     {"mobile", build_mobile, {1, 2, .again = 2}, {.residuals = 1, .folds = 2}},
+    {"two mobile blocks", build_mobiles, {2, 2, 0, 1, .again = 3, .sums = 2}, {.residuals = 2, .folds = 3}},
+    {"a shared sum", build_shared_sum, {.flats = 2}, {.folds = 1}},
     {"relu6 of a sum", build_relu6_sum, {1, 1, 1, 1, 0, 0}, {.residuals = 1}},
-    {"not affine", build_not_affine, {1, 2, 1, 1, .again = 1}, {.residuals = 1}},
-    {"frozen", build_frozen, {1, 2, 1, 1, .again = 1}, {.residuals = 1}},
-    {"vectors", build_vectors, {1, 2, 1, 1, .again = 1}, {.residuals = 1}},
-    {"shared", build_shared, {.relus = 3}, {.relus = 1}},
+    {"not affine", build_not_affine, {1, 2, 1, 1, .again = 1, .sums = 1}, {.residuals = 1}},
+    {"frozen", build_frozen, {1, 2, 1, 1, .again = 1, .sums = 1}, {.residuals = 1}},
+    {"vectors", build_vectors, {1, 2, 1, 1, .again = 1, .sums = 1}, {.residuals = 1}},
+    {"shared", build_shared, {.relus = 3, .sums = 1}, {.relus = 1}},
     {"an output", build_output, {0, 1, 1, 1, 0, 0}, {0}},
     {"a shared convolution", build_shared_conv, {1, 1, 0, 0, 0, 0}, {.residuals = 1}},
     {"an early relu", build_early_relu, {.flats = 1}, {0}},
     {"a late sum", build_late_sum, {0, 1, 1, 1, 0, 0}, {.residuals = 1}},
-    {"odd sums", build_odd_sums, {0, 1, 1, 1, 0, 0}, {.folds = 1}},
+    {"odd sums", build_odd_sums, {0, 1, 1, 1, 0, 0, .sums = 1}, {.folds = 1}},
     {"dropout", build_dropout, {.drops = 2}, {0}},
     {"odd dropout", build_odd_dropout, {.relus = 2}, {0}},
     {"pools", build_pools, {.relus = 2, .pools = 2}, {.pools = 2}},
@@ -204,6 +224,7 @@ static counts count_nodes(const graph *g)
         c.flats += grad && t->flat != ACT_NONE;
         c.by_dst += grad && t->reads_dst;
         c.dres += grad && t->keeps_dres;
+        c.sums += grad && t->sums;
         c.folds += op == &batchnorm_fold_op;
         c.relus += op == &relu_op || op == &relu6_op || op == &relu_grad_op || op == &relu6_grad_op;
         c.drops += op == &dropout_relu_grad_op;
@@ -225,6 +246,7 @@ static void check_counts(const graph *g, counts want)
     CHECK_INT(got.drops, want.drops);
     CHECK_INT(got.pools, want.pools);
     CHECK_INT(got.again, want.again);
+    CHECK_INT(got.sums, want.sums);
 }
 
 /* --- the same numbers ----------------------------------------------------------------------------------------- */
@@ -316,10 +338,11 @@ TEST(switches)
         unsigned fusions;
         counts training, evaluation;
     } rows[] = {
-        {"all but activations", FUSE_ALL & ~FUSE_ACTIVATIONS, {2, 5, 5, 2, 0, 5}, {2, 0, 0, 0, 4, 5}},
-        {"all but sums", FUSE_ALL & ~FUSE_RESIDUALS, {0, 5, 2, 2, .again = 3}, {.folds = 6}},
+        {"all but activations", FUSE_ALL & ~FUSE_ACTIVATIONS, {2, 5, 5, 2, 0, 5, .sums = 2}, {2, 0, 0, 0, 4, 5}},
+        {"all but sums", FUSE_ALL & ~FUSE_RESIDUALS, {0, 5, 2, 2, .again = 3, .sums = 2}, {.folds = 6}},
         {"all but gradients", FUSE_ALL & ~FUSE_FLAT, {.residuals = 2, .relus = 5}, {.residuals = 2, .folds = 4}},
-        {"all but folding", FUSE_ALL & ~FUSE_FOLD, {2, 5, 2, 2, .again = 3}, {.residuals = 2}},
+        {"all but sums of gradients", FUSE_ALL & ~FUSE_SUMS, {2, 5, 2, 2, .again = 3}, {.residuals = 2, .folds = 4}},
+        {"all but folding", FUSE_ALL & ~FUSE_FOLD, {2, 5, 2, 2, .again = 3, .sums = 2}, {.residuals = 2}},
         {"activations alone", FUSE_ACTIVATIONS, {.relus = 5}, {0}},
     };
     brasa_context *ctx = context_of(2);

@@ -76,7 +76,8 @@ enum {
     FUSE_UPDATES = 16,    /* the gradient of a dense layer's weights and their update */
     FUSE_PARTS = 32,      /* concatenated tensors are written and read in their place */
     FUSE_POOLS = 64,      /* an activation before max-pooling into it */
-    FUSE_ALL = 127,
+    FUSE_SUMS = 128,      /* a sum of gradients into the gradient of batch norm behind it */
+    FUSE_ALL = 255,
 };
 
 typedef struct node {

@@ -96,7 +96,7 @@ static brasa_status NAME(batchnorm_eval)(const step *s)
 
 /* A channel's gradient. */
 typedef struct NAME(slope) {
-    const REAL *src, *ddst, *dst;
+    const REAL *src, *ddst, *more, *dst;
     NAME(affine) f;
     activation flat;
 } NAME(slope);
@@ -105,17 +105,19 @@ typedef struct NAME(slope) {
  * branches in the loops, so that the compiler can use vectors. */
 static const REAL *NAME(passes)(NAME(slope) g, int64_t first, int64_t count, REAL *tile)
 {
-    const REAL *src = g.src + first, *ddst = g.ddst + first;
-    const REAL high = g.flat == ACT_RELU6 ? 6 : (REAL)NAN; /* nothing is above NaN */
-    if (g.flat == ACT_NONE)
+    const REAL *src = g.src + first, *ddst = g.ddst + first, *more = g.more ? g.more + first : NULL, *y = src;
+    const REAL low = g.flat == ACT_NONE ? (REAL)NAN : 0;   /* nothing is below NaN, ... */
+    const REAL high = g.flat == ACT_RELU6 ? 6 : (REAL)NAN; /* ... or above it */
+    if (g.flat == ACT_NONE && !more)
         return ddst;
-    if (!g.dst)
-        for (int64_t i = 0; i < count; i++)
+    if (g.flat != ACT_NONE) {
+        for (int64_t i = 0; i < count && !g.dst; i++)
             tile[i] = (src[i] - g.f.mean) * g.f.scale + g.f.shift;
-    const REAL *y = g.dst ? g.dst + first : tile;
+        y = g.dst ? g.dst + first : tile;
+    }
     for (int64_t i = 0; i < count; i++) {
-        const REAL d = ddst[i];
-        tile[i] = ((y[i] <= 0) | (y[i] >= high)) ? 0 : d;
+        const REAL d = more ? ddst[i] + more[i] : ddst[i];
+        tile[i] = ((y[i] <= low) | (y[i] >= high)) ? 0 : d;
     }
     return tile;
 }
@@ -177,7 +179,7 @@ static void NAME(batchnorm_grad_range)(const step *s, int64_t begin, int64_t end
     const REAL *mean = a.mean, *var = a.var;
     const double n = (double)v.count;
     for (int64_t c = begin; c < end; c++) {
-        const NAME(slope) g = {a.src, a.ddst, a.dst, NAME(affine_of)(&v, &a, c, mean[c], var[c]), t->flat};
+        const NAME(slope) g = {a.src, a.ddst, a.more, a.dst, NAME(affine_of)(&v, &a, c, mean[c], var[c]), t->flat};
         const double inverse = 1 / sqrt(var[c] + v.epsilon);
         double sums[2];
         NAME(slope_sums)(&v, c, g, sums);
@@ -425,14 +427,14 @@ const op_def batchnorm_eval_op = {
 const op_def batchnorm_train_grad_op = {
     .name = "batchnorm_train_grad",
     .attr_size = sizeof(batchnorm_attr),
-    .in_place = 7,
+    .in_place = 15,
     .fuse = batchnorm_fuse_grad,
     .cost = cost,
 };
 const op_def batchnorm_eval_grad_op = {
     .name = "batchnorm_eval_grad",
     .attr_size = sizeof(batchnorm_attr),
-    .in_place = 7,
+    .in_place = 15,
     .fuse = batchnorm_fuse_grad,
     .cost = cost,
 };

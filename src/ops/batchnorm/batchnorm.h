@@ -4,7 +4,7 @@
  * Backward, ddst may be that of the activation's output: the gradient that goes on is zero where the activation is
  * flat. Where that is told from dst it is one more input; without a residual it is told from norm(src), computed
  * again with the same bits, which saves reading dst. What of the gradient passes is dres, the residual's gradient,
- * written where somebody wants it.
+ * written where somebody wants it. Where two gradients meet, ddst is the sum of two inputs.
  */
 #ifndef OPS_BATCHNORM_H
 #define OPS_BATCHNORM_H
@@ -21,6 +21,7 @@ typedef struct batchnorm_attr {
     bool residual;   /* forward: there is res */
     activation flat; /* gradient: ddst is that of this activation's output */
     bool reads_dst;  /* gradient: there is dst */
+    bool sums;       /* gradient: there is more */
     bool keeps_dres; /* gradient: there is dres */
 } batchnorm_attr;
 
@@ -28,7 +29,8 @@ typedef struct batchnorm_attr {
 extern const op_def batchnorm_train_op;
 /* in: src [, res] [, wei, bia], mean, var;         out: dst */
 extern const op_def batchnorm_eval_op;
-/* in: src, ddst [, dst] [, wei, bia], mean, var;   out: dsrc [, dwei, dbia] [, dres]
+/* in: src, ddst [, more] [, dst] [, wei, bia], mean, var;   out: dsrc [, dwei, dbia] [, dres]
+ * more is added to ddst.
  * With the batch's statistics the gradient also flows through mean and var, with running ones it does not. */
 extern const op_def batchnorm_train_grad_op, batchnorm_eval_grad_op;
 /* in: wei [, bia] of a convolution, [, wei, bia], mean, var of the batch norm behind it; out: wei, bia of both in one
@@ -41,7 +43,7 @@ bool batchnorm_fuse_grad(graph *g, int i);
 
 /* The tensors of a step by name, NULL where there is none. */
 typedef struct batchnorm_args {
-    const void *src, *res, *ddst, *dst, *wei, *bia, *mean, *var;
+    const void *src, *res, *ddst, *more, *dst, *wei, *bia, *mean, *var;
 } batchnorm_args;
 
 static inline batchnorm_args batchnorm_args_of(const step *s)
@@ -54,6 +56,8 @@ static inline batchnorm_args batchnorm_args_of(const step *s)
         a.res = s->in[k++].data;
     if (!forward)
         a.ddst = s->in[k++].data;
+    if (!forward && t->sums)
+        a.more = s->in[k++].data;
     if (!forward && t->reads_dst)
         a.dst = s->in[k++].data;
     if (t->affine) {

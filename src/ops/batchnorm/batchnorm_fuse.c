@@ -84,32 +84,60 @@ static bool is_own(const graph *g, const node *n, int maker, activation act)
     return stats == n->in[n->nin - 2] && (!t->affine || (own->in[1] == n->in[2] && own->in[2] == n->in[3]));
 }
 
-/* relu_grad(dst, ddst) -> ddst. The node moves to the place of the activation's gradient, before all who read that.
- */
-bool batchnorm_fuse_grad(graph *g, int j)
+/* The gradient at j takes in the node that makes ddst, and moves to its place, before all who read that. Its inputs
+ * are `from` then, where ddst was, and what others read of ddst it writes as dres. Returns its new place. */
+static int take_in(graph *g, int j, int nfrom, const int *from)
 {
     const node n = g->nodes[j];
     batchnorm_attr *t = n.attr;
     const int ddst = n.in[1], i = fuse_producer(g, ddst);
+    int in[8] = {n.in[0]}, nin = 1, out[MAX_OUT], nout = 0;
+    for (int k = 0; k < nfrom; k++)
+        in[nin++] = from[k];
+    for (int k = 2; k < n.nin; k++)
+        in[nin++] = n.in[k];
+    for (; nout < n.nout; nout++)
+        out[nout] = n.out[nout];
+    if (fuse_only_reader(g, ddst) != j) {
+        t->keeps_dres = true;
+        out[nout++] = ddst;
+    }
+    fuse_remove(g, j);
+    return fuse_rewrite(g, i, n, nin, in, nout, out) ? i : -1;
+}
+
+/* relu_grad(dst, ddst) -> ddst */
+static int fuse_flat(graph *g, int j)
+{
+    const node n = g->nodes[j];
+    batchnorm_attr *t = n.attr;
+    const int i = fuse_producer(g, n.in[1]);
     const activation act = i < 0                              ? ACT_NONE
                            : g->nodes[i].op == &relu_grad_op  ? ACT_RELU
                            : g->nodes[i].op == &relu6_grad_op ? ACT_RELU6
                                                               : ACT_NONE;
-    if (!(g->fuse & FUSE_FLAT) || t->flat != ACT_NONE || act == ACT_NONE)
-        return false;
+    if (!(g->fuse & FUSE_FLAT) || t->flat != ACT_NONE || t->sums || act == ACT_NONE)
+        return -1;
     const int dst = g->nodes[i].in[0];
     t->flat = act;
     t->reads_dst = !is_own(g, &n, fuse_producer(g, dst), act);
-    t->keeps_dres = fuse_only_reader(g, ddst) != j;
+    return take_in(g, j, t->reads_dst ? 2 : 1, (int[]){g->nodes[i].in[1], dst});
+}
 
-    int in[7] = {n.in[0], g->nodes[i].in[1], dst}, nin = t->reads_dst ? 3 : 2;
-    for (int k = 2; k < n.nin; k++)
-        in[nin++] = n.in[k];
-    int out[4], nout = 0;
-    for (; nout < n.nout; nout++)
-        out[nout] = n.out[nout];
-    if (t->keeps_dres)
-        out[nout++] = ddst;
-    fuse_remove(g, j);
-    return fuse_rewrite(g, i, n, nin, in, nout, out);
+/* ddst + more -> ddst. Behind an activation dres is another than the sum, which nobody else may read then. */
+static int fuse_sum(graph *g, int j)
+{
+    batchnorm_attr *t = g->nodes[j].attr;
+    const int ddst = g->nodes[j].in[1], i = fuse_producer(g, ddst);
+    if (!(g->fuse & FUSE_SUMS) || t->sums || i < 0 || g->nodes[i].op != &add_op || g->nodes[i].nin != 2 ||
+        g->nodes[i].act != ACT_NONE || (t->flat != ACT_NONE && fuse_only_reader(g, ddst) != j))
+        return -1;
+    t->sums = true;
+    return take_in(g, j, 2, (int[]){g->nodes[i].in[0], g->nodes[i].in[1]});
+}
+
+bool batchnorm_fuse_grad(graph *g, int j)
+{
+    const int flat = fuse_flat(g, j), sum = fuse_sum(g, flat < 0 ? j : flat);
+    return flat >= 0 || sum >= 0;
 }

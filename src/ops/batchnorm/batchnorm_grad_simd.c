@@ -1,9 +1,10 @@
-/* batchnorm_grad_simd.c - the gradient of batch normalization in blocks of channels. */
+/* batchnorm_grad_simd.c - the gradient of batch normalization in blocks of channels. Where dres is wanted the first
+ * pass writes it, and the second one reads it in place of all that it was made of. */
 #include "ops/batchnorm/blocks.h"
 
 /* The gradient behind a block's activation. */
 typedef struct slope {
-    const vec *src, *ddst, *dst; /* dst NULL: it is computed from src */
+    const vec *src, *ddst, *more, *dst; /* more may be NULL; dst NULL: it is computed from src */
     affine f;
     bool flat; /* somewhere: within the bounds */
     bounds act;
@@ -15,6 +16,7 @@ static slope slope_of(const step *s, const blocks *v, const batchnorm_args *a, i
     return (slope){
         .src = a->src,
         .ddst = a->ddst,
+        .more = a->more,
         .dst = a->dst,
         .f = affine_of(v, a, b, lanes_get(v, b, a->mean, 0), lanes_get(v, b, a->var, 0)),
         .flat = t->flat != ACT_NONE,
@@ -22,27 +24,35 @@ static slope slope_of(const step *s, const blocks *v, const batchnorm_args *a, i
     };
 }
 
-/* The slope with its pointers such that the indices of src are those of all three, for a run: ddst and dst may be
- * parts. */
+/* The slope with its pointers such that the indices of src are those of all, for a run: all others may be parts. */
 static inline slope slope_at(const step *s, const blocks *v, slope g, const run *r)
 {
     g.ddst += shift_of(v, &s->in[1], r);
+    if (g.more)
+        g.more += shift_of(v, &s->in[2], r);
     if (g.dst)
-        g.dst += shift_of(v, &s->in[2], r);
+        g.dst += shift_of(v, &s->in[g.more ? 3 : 2], r);
     return g;
+}
+
+static vec *dres_of(const step *s)
+{
+    return ((const batchnorm_attr *)s->attr)->keeps_dres ? s->out[s->nout - 1].data : NULL;
 }
 
 /* What of ddst passes the activation. */
 static inline vec passes(const slope *g, int64_t i)
 {
+    const vec d = g->more ? g->ddst[i] + g->more[i] : g->ddst[i];
     if (!g->flat)
-        return g->ddst[i];
+        return d;
     const vec y = g->dst ? g->dst[i] : normalize(g->src[i], &g->f);
-    return vec_choose((y <= g->act.low) | (y >= g->act.high), (vec){0}, g->ddst[i]);
+    return vec_choose((y <= g->act.low) | (y >= g->act.high), (vec){0}, d);
 }
 
-/* Adds the sums of the gradient and of the gradient times src - mean, over vectors begin .. end - 1. */
-static void add_slopes(sums *to, const slope *g, int64_t begin, int64_t end)
+/* Adds the sums of the gradient and of the gradient times src - mean, over vectors begin .. end - 1, and writes dres,
+ * the gradient as it is. */
+static void add_slopes(sums *to, const slope *g, int64_t begin, int64_t end, vec *dres, bool stream)
 {
     vec sum[2] = {{0}}, product[2] = {{0}};
     for (int64_t i = begin; i < end; i += 2) {
@@ -50,6 +60,8 @@ static void add_slopes(sums *to, const slope *g, int64_t begin, int64_t end)
             const vec d = passes(g, i + j);
             sum[j] += d;
             product[j] += d * (g->src[i + j] - g->f.mean);
+            if (dres)
+                vec_store(&dres[i + j], d, stream);
         }
     }
     sum[0] += sum[1];
@@ -66,6 +78,8 @@ static void slopes_range(const step *s, int64_t begin, int64_t end)
     const blocks v = blocks_in(s->attr, &s->in[0].shape);
     const batchnorm_args a = batchnorm_args_of(s);
     sums *part = s->workspace;
+    vec *dres = dres_of(s);
+    const bool stream = dres && is_huge(s);
     for (int64_t item = begin; item < end; item++) {
         piece p = piece_of(&v, item);
         const slope g = slope_of(s, &v, &a, p.b);
@@ -74,20 +88,19 @@ static void slopes_range(const step *s, int64_t begin, int64_t end)
             const run r = run_first(&v, &p);
             const slope here = slope_at(s, &v, g, &r);
             for (int64_t i = 0; i < r.count; i += CHUNK)
-                add_slopes(&sum, &here, r.at + i, r.at + (r.count - i < CHUNK ? r.count : i + CHUNK));
+                add_slopes(&sum, &here, r.at + i, r.at + (r.count - i < CHUNK ? r.count : i + CHUNK), dres, stream);
         }
         part[item] = sum;
     }
+    vec_stream_end(stream);
 }
 
-/* dsrc = scale (gradient - level - (src - mean) tilt), and dres, the gradient as it is */
-static void write_run(slope g, vec level, vec tilt, vec *dsrc, vec *dres, run r, bool stream, bool stream_dres)
+/* dsrc = scale (gradient - level - (src - mean) tilt) */
+static void write_run(slope g, vec level, vec tilt, vec *dsrc, run r, bool stream)
 {
     for (int64_t i = r.at; i < r.at + r.count; i++) {
         const vec d = passes(&g, i);
         vec_store(&dsrc[i], g.f.scale * (d - level - (g.src[i] - g.f.mean) * tilt), stream);
-        if (dres)
-            vec_store(&dres[i], d, stream_dres);
     }
 }
 
@@ -120,8 +133,8 @@ static void slopes_write_range(const step *s, int64_t begin, int64_t end)
 {
     const blocks v = blocks_in(s->attr, &s->in[0].shape);
     const batchnorm_args a = batchnorm_args_of(s);
-    vec *dres = ((const batchnorm_attr *)s->attr)->keeps_dres ? s->out[s->nout - 1].data : NULL;
-    const bool huge = is_huge(s), stream = huge && !is_in_place(s);
+    const vec *dres = dres_of(s);
+    const bool stream = is_huge(s) && !is_in_place(s);
     for (int64_t item = end - 1; item >= begin; item--) {
         piece p = piece_of(&v, item);
         const slope g = slope_of(s, &v, &a, p.b);
@@ -132,10 +145,11 @@ static void slopes_write_range(const step *s, int64_t begin, int64_t end)
         }
         while (p.lo < p.hi) {
             const run r = run_last(&v, &p);
-            write_run(slope_at(s, &v, g, &r), f.level.v, f.tilt.v, s->out[0].data, dres, r, stream, huge);
+            const slope here = dres ? (slope){.src = g.src, .ddst = dres, .f = g.f} : slope_at(s, &v, g, &r);
+            write_run(here, f.level.v, f.tilt.v, s->out[0].data, r, stream);
         }
     }
-    vec_stream_end(huge);
+    vec_stream_end(stream);
 }
 
 /* item: a block */
@@ -154,9 +168,9 @@ static brasa_status batchnorm_grad(const step *s)
     return BRASA_OK;
 }
 
-/* ddst and dst may be parts; there may be no dst. */
+/* ddst, more and dst may be parts; there may be no more and no dst. */
 const kernel SIMD_TABLE(batchnorm_grad)[] = {
-    BATCHNORM_KERNEL(batchnorm_train_grad_op, batchnorm_grad, sums_workspace, 6, 0),
-    BATCHNORM_KERNEL(batchnorm_eval_grad_op, batchnorm_grad, sums_workspace, 6, 0),
+    BATCHNORM_KERNEL(batchnorm_train_grad_op, batchnorm_grad, sums_workspace, 14, 0),
+    BATCHNORM_KERNEL(batchnorm_eval_grad_op, batchnorm_grad, sums_workspace, 14, 0),
     {0},
 };
