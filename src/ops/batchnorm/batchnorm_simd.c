@@ -59,11 +59,18 @@ static void normalize_run(affine f, bounds act, const vec *src, const vec *res, 
     }
 }
 
+/* What is made again for a gradient is large, and read by something that computes for long and need not find it in a
+ * cache (recompute.c). */
+static bool is_streamed(const step *s)
+{
+    return (is_huge(s) || s->node->role == ROLE_GRADIENT) && !is_in_place(s);
+}
+
 static void normalize_piece(const step *s, const blocks *v, const batchnorm_args *a, piece p, const affine *f)
 {
     const vec *src = a->src, *res = a->res;
     vec *dst = s->out[0].data;
-    const bool stream = is_huge(s) && !is_in_place(s);
+    const bool stream = is_streamed(s);
     while (p.lo < p.hi) {
         const run r = run_last(v, &p);
         normalize_run(*f, bounds_of(s->node->act), src + r.at, res ? res + r.at : NULL,
@@ -112,22 +119,22 @@ static brasa_status batchnorm_train(const step *s)
     return BRASA_OK;
 }
 
-/* item: a part of a block */
+/* item: a block of a sample, in the order in which they lie */
 static void eval_range(const step *s, int64_t begin, int64_t end)
 {
     const blocks v = blocks_in(s->attr, &s->in[0].shape);
     const batchnorm_args a = batchnorm_args_of(s);
-    for (int64_t item = end - 1; item >= begin; item--) {
-        const piece p = piece_of(&v, item);
-        const affine f = affine_of(&v, &a, p.b, lanes_get(&v, p.b, a.mean, 0), lanes_get(&v, p.b, a.var, 0));
-        normalize_piece(s, &v, &a, p, &f);
+    for (int64_t item = begin; item < end; item++) {
+        const int64_t n = item / v.blocks, b = item % v.blocks;
+        const affine f = affine_of(&v, &a, b, lanes_get(&v, b, a.mean, 0), lanes_get(&v, b, a.var, 0));
+        normalize_piece(s, &v, &a, (piece){b, n * v.HW, (n + 1) * v.HW}, &f);
     }
 }
 
 static brasa_status batchnorm_eval(const step *s)
 {
     const blocks v = blocks_in(s->attr, &s->in[0].shape);
-    step_for(s, v.blocks * v.parts, (double)s->in[0].count, eval_range);
+    step_for(s, s->in[0].shape.dim[0] * v.blocks, (double)s->in[0].count, eval_range);
     return BRASA_OK;
 }
 
