@@ -79,11 +79,14 @@ static job job_here(const step *s)
 /* The tiles from `first` on, `lines` of each group. */
 static void see(const job *j, int64_t first, int64_t count, int64_t lines, vec *seen)
 {
-    for (int64_t c = 0; c < j->C; c++) {
-        place p = place_of(&j->tiles, first);
-        for (int64_t t = 0; t < count; t++, place_next(&j->tiles, &p)) {
-            vec *to = seen + (t / lines * j->C + c) * LINES + t % lines;
-            see_tile(&j->tiles, p, j->src, c, to, j->seen_step);
+    place p = place_of(&j->tiles, first);
+    int64_t line = 0;
+    for (int64_t t = 0; t < count; t++, place_next(&j->tiles, &p)) {
+        for (int64_t c = 0; c < j->C; c++)
+            see_tile(&j->tiles, p, j->src, c, seen + c * LINES + line, j->seen_step);
+        if (++line == lines) {
+            line = 0;
+            seen += j->C * LINES;
         }
     }
 }
@@ -108,21 +111,48 @@ static void transform_weights(const job *j, int64_t k, int64_t c, int64_t count,
     }
 }
 
+/* A tile of outputs of one block, finished. */
+typedef void writer(const vec *made, int64_t apart, const vec *bias, vec *to, int64_t row);
+
+INLINE void write_as(const activation act, const vec *made, int64_t apart, vec bias, vec *to, int64_t row)
+{
+    vec out[TILE][TILE];
+    square_output(made, SEEN * apart, apart, out[0], TILE, 1);
+#pragma GCC unroll 4
+    for (int i = 0; i < TILE; i++)
+#pragma GCC unroll 4
+        for (int l = 0; l < TILE; l++)
+            to[i * row + l] = vec_activate(out[i][l] + bias, act);
+}
+
+#define WRITER(name, act)                                                                                            \
+    static void name(const vec *made, int64_t apart, const vec *bias, vec *to, int64_t row)                          \
+    {                                                                                                                \
+        write_as(act, made, apart, *bias, to, row);                                                                  \
+    }
+WRITER(write_plain, ACT_NONE)
+WRITER(write_relu, ACT_RELU)
+WRITER(write_relu6, ACT_RELU6)
+#undef WRITER
+
 /* Output block k of the tiles from `first` on. */
 static void write_out(const job *j, int64_t k, int64_t first, int64_t count, const vec *made)
 {
     const int64_t P = j->dst->shape.dim[2], Q = j->dst->shape.dim[3];
     const vec bias = bias_of(j->bia, k);
+    writer *write = j->act == ACT_NONE ? write_plain : j->act == ACT_RELU ? write_relu : write_relu6;
     place p = place_of(&j->tiles, first);
-    for (int64_t t = 0; t < count; t++, place_next(&j->tiles, &p)) {
-        vec out[TILE][TILE];
-        const int64_t y = p.y * TILE, x = p.x * TILE, h = P - y < TILE ? P - y : TILE,
-                      w = Q - x < TILE ? Q - x : TILE;
-        vec *to = plane_at(j->dst, p.n, k) + y * Q + x;
-        square_output(made + t * PANEL, SEEN * j->made_step, j->made_step, out[0], TILE, 1);
-        for (int64_t i = 0; i < h; i++)
-            for (int64_t l = 0; l < w; l++)
-                to[i * Q + l] = vec_activate(out[i][l] + bias, j->act);
+    for (int64_t t = 0; t < count; t++, made += PANEL, place_next(&j->tiles, &p)) {
+        const int64_t y = p.y * TILE, x = p.x * TILE;
+        vec *to = plane_at(j->dst, p.n, k) + y * Q + x, part[TILE][TILE];
+        if (y + TILE <= P && x + TILE <= Q) {
+            write(made, j->made_step, &bias, to, Q);
+            continue;
+        }
+        write(made, j->made_step, &bias, part[0], TILE);
+        for (int64_t i = 0; i < TILE && y + i < P; i++)
+            for (int64_t l = 0; l < TILE && x + l < Q; l++)
+                to[i * Q + l] = part[i][l];
     }
 }
 

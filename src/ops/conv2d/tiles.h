@@ -33,21 +33,29 @@ static inline vec *plane_at(const arg *a, int64_t n, int64_t block)
     return (vec *)sample_at(a, n) + block * a->shape.dim[2] * a->shape.dim[3];
 }
 
+/* A copy of the size x size pixels from (y, x) on, zeros where there are none. */
+static __attribute__((noinline)) void copy_pixels(const vec *plane, int64_t H, int64_t W, int64_t y, int64_t x,
+                                                  int size, vec *copy)
+{
+    const int left = x < 0 ? (int)-x : 0, right = W - x < size ? (int)(W - x) : size;
+    for (int i = 0; i < size; i++, copy += size) {
+        const bool inside = y + i >= 0 && y + i < H;
+        for (int j = 0; j < size; j++)
+            copy[j] = inside && j >= left && j < right ? plane[(y + i) * W + x + j] : (vec){0};
+    }
+}
+
 /* The size x size pixels from (y, x) on, their rows *row apart: where they lie in the plane, or a copy with zeros
  * around it. */
 INLINE const vec *pixels_at(const vec *plane, const shape *s, int64_t y, int64_t x, const int size, vec *copy,
                             int64_t *row)
 {
     const int64_t H = s->dim[2], W = s->dim[3];
-    *row = W;
-    if (y >= 0 && x >= 0 && y + size <= H && x + size <= W)
+    const bool inside = y >= 0 && x >= 0 && y + size <= H && x + size <= W;
+    *row = inside ? W : size;
+    if (inside)
         return plane + y * W + x;
-    for (int i = 0; i < size; i++)
-        for (int j = 0; j < size; j++) {
-            const bool inside = y + i >= 0 && y + i < H && x + j >= 0 && x + j < W;
-            copy[i * size + j] = inside ? plane[(y + i) * W + x + j] : (vec){0};
-        }
-    *row = size;
+    copy_pixels(plane, H, W, y, x, size, copy);
     return copy;
 }
 

@@ -96,8 +96,8 @@ LINE line_weights_grad(const vec *x, int64_t from, vec *y, int64_t to)
  * there are as many rows as the registers hold: vectors are stored at half the pace of sums, and the first two of
  * these take much of the time of a convolution with few channels. */
 #define SQUARE(line)                                                                                                 \
-    static inline void square_##line(const vec *src, int64_t src_row, int64_t src_col, vec *dst, int64_t dst_row,    \
-                                     int64_t dst_col)
+    INLINE void square_##line(const vec *src, int64_t src_row, int64_t src_col, vec *dst, int64_t dst_row,           \
+                              int64_t dst_col)
 #define X(y)    (src[(y)*src_row + x * src_col])
 #define COLUMNS _Pragma("GCC unroll 6") for (int x = 0; x < SEEN; x++)
 #define ROW(y)  (dst + (y)*dst_row)
@@ -205,14 +205,22 @@ static inline void place_next(const tiling *g, place *p)
     }
 }
 
-/* What tile p sees of a block of channels, transformed; planes are so far apart. */
-static inline void see_tile(const tiling *g, place p, const arg *src, int64_t block, vec *to, int64_t apart)
+/* A function of its own: where it was inlined, the 36 addresses did not fit the registers of the loop around it. */
+static __attribute__((noinline)) void transform_input(const vec *x, int64_t row, vec *to, int64_t apart)
+{
+    square_input(x, row, 1, to, SEEN * apart, apart);
+}
+
+/* What tile p sees of a block of channels, transformed; planes are so far apart. Inlined, as a place that is passed
+ * in memory is read with one instruction but was written with several: this waits for all the stores before it, and
+ * made the transform half as slow again. */
+INLINE void see_tile(const tiling *g, place p, const arg *src, int64_t block, vec *to, int64_t apart)
 {
     vec copy[PLANES];
     int64_t row;
     const vec *x = pixels_at(plane_at(src, p.n, block), &src->shape, p.y * TILE - g->top, p.x * TILE - g->left, SEEN,
                              copy, &row);
-    square_input(x, row, 1, to, SEEN * apart, apart);
+    transform_input(x, row, to, apart);
 }
 
 /* --- what the kernels share ------------------------------------------------------------------------------------- */
