@@ -114,10 +114,10 @@ static inline __attribute__((always_inline)) void product(const int vectors, con
             sums[l * PANEL + v] += sum[l][v];
 }
 
-static void multiply(const job *j, const piece *p, int64_t count)
+static void multiply(const job *j, const piece *p, int64_t count, ahead *src, ahead *ddst)
 {
     const int64_t inputs = (p->c.hi - p->c.lo) * BLOCK, outputs = p->k.hi - p->k.lo;
-    for (int plane = 0; plane < PLANES; plane++)
+    for (int plane = 0; plane < PLANES; plane++) {
         for (int64_t o = 0; o < outputs; o += PANEL) {
             const vec *given = p->given + plane * j->given_step + o * j->run;
             for (int64_t i = 0; i < inputs; i += LINES) {
@@ -129,6 +129,9 @@ static void multiply(const job *j, const piece *p, int64_t count)
                     product(1, seen, given, count, sums);
             }
         }
+        fetch_ahead(src, &j->tiles, plane);
+        fetch_ahead(ddst, &j->tiles, plane);
+    }
 }
 
 /* --- the pieces ------------------------------------------------------------------------------------------------ */
@@ -146,9 +149,12 @@ static void run_piece(const job *j, int64_t number, vec *buffer)
         *x = (vec){0};
     for (int64_t t = 0; t < j->tiles.count; t += j->run) {
         const int64_t count = j->tiles.count - t < j->run ? j->tiles.count - t : j->run;
+        const int64_t end = t + count, next = j->tiles.count - end < j->run ? j->tiles.count - end : j->run;
+        ahead src = ahead_seen(&j->tiles, j->src, p.c, end, next),
+              ddst = ahead_made(&j->tiles, j->ddst, p.k, end, next);
         see(j, &p, t, count);
         give(j, &p, t, count);
-        multiply(j, &p, count);
+        multiply(j, &p, count, &src, &ddst);
     }
     write_out(j, &p);
     if (j->dbia && p.c.lo == 0)

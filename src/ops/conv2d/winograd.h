@@ -223,6 +223,53 @@ INLINE void see_tile(const tiling *g, place p, const arg *src, int64_t block, ve
     transform_input(x, row, to, apart);
 }
 
+/* Pixels that are asked of memory while products are made, plane by plane, so that they are near when their turn
+ * comes: TILE x TILE of each of `count` tiles, and of some blocks of channels. */
+typedef struct ahead {
+    const arg *of;
+    span blocks;
+    int64_t down, right; /* from a tile's outputs to the pixels */
+    place at;
+    int64_t count, done; /* tiles */
+} ahead;
+
+static inline ahead ahead_made(const tiling *g, const arg *of, span blocks, int64_t first, int64_t count)
+{
+    return (ahead){.of = of, .blocks = blocks, .at = place_of(g, first), .count = count};
+}
+
+/* Of a tensor that is seen: the pixels that no tile before has seen. */
+static inline ahead ahead_seen(const tiling *g, const arg *of, span blocks, int64_t first, int64_t count)
+{
+    ahead f = ahead_made(g, of, blocks, first, count);
+    f.down = SEEN - TILE - g->top;
+    f.right = SEEN - TILE - g->left;
+    return f;
+}
+
+INLINE void fetch_pixels(const vec *from, int64_t row, int64_t height, int64_t width)
+{
+    for (int64_t y = 0; y < height; y++)
+        for (int64_t x = 0; x < width; x++)
+            __builtin_prefetch(from + y * row + x, 0, 2);
+}
+
+static inline void fetch_ahead(ahead *f, const tiling *g, int plane)
+{
+    const int64_t H = f->of->shape.dim[2], W = f->of->shape.dim[3];
+    for (; f->done * PLANES < (plane + 1) * f->count; f->done++, place_next(g, &f->at)) {
+        const int64_t y = f->at.y * TILE + f->down, x = f->at.x * TILE + f->right;
+        const int64_t top = y > 0 ? y : 0, left = x > 0 ? x : 0;
+        const int64_t height = (y + TILE < H ? y + TILE : H) - top, width = (x + TILE < W ? x + TILE : W) - left;
+        const vec *from = plane_at(f->of, f->at.n, f->blocks.lo) + top * W + left;
+        for (int64_t b = f->blocks.lo; b < f->blocks.hi; b++, from += H * W)
+            if (height == TILE && width == TILE)
+                fetch_pixels(from, W, TILE, TILE);
+            else
+                fetch_pixels(from, W, height, width);
+    }
+}
+
 /* --- what the kernels share ------------------------------------------------------------------------------------- */
 
 static inline span share(int64_t all, int64_t part, int64_t parts)
