@@ -167,9 +167,9 @@ static void cut(job *j, int threads)
 {
     const int64_t panels = divide_up(j->K, PANEL);
     double best = 0;
-    for (int64_t blocks = MOST / BLOCK; blocks > 0; blocks /= 2)
-        for (int64_t k = MOST / BLOCK / PANEL; k > 0; k /= 2) {
-            const int64_t pieces_c = divide_up(j->C, blocks), pieces_k = divide_up(panels, k);
+    for (int64_t pieces_c = divide_up(j->C, MOST / BLOCK); pieces_c <= j->C; pieces_c++)
+        for (int64_t pieces_k = divide_up(panels, MOST / BLOCK / PANEL); pieces_k <= panels; pieces_k++) {
+            const int64_t blocks = divide_up(j->C, pieces_c), k = divide_up(panels, pieces_k);
             const double each = (double)(blocks * k * PANEL * BLOCK * PLANES + 280 * blocks + 200 * PANEL * k);
             const double time = each * (double)divide_up(pieces_c * pieces_k, threads);
             if (best > 0 && time >= best)
@@ -177,9 +177,9 @@ static void cut(job *j, int threads)
             best = time;
             j->pieces_c = pieces_c;
             j->pieces_k = pieces_k;
+            j->blocks = blocks;
+            j->panels = k;
         }
-    j->blocks = divide_up(j->C, j->pieces_c);
-    j->panels = divide_up(panels, j->pieces_k);
 }
 
 static job job_of(const shape *src, const shape *ddst, const pads *pad, int threads)
