@@ -124,8 +124,8 @@ TEST(stride_2)
 /* Whole rows of pixels and rows that end in the next sample, an odd number of blocks of channels, channels that do
  * not fill their block, more of them than a chunk has. The weight gradient is not made this way. */
 static const op_case products[] = {
-    {"1x64x56x56", "256 1x1"}, {"1x512x28x28", "128 1x1"}, {"3x512x7x7", "1024 1x1"},
-    {"3x70x7x9", "90 1x1"},    {"130x1040x1x1", "72 1x1"},
+    {"1x128x56x56", "256 1x1"}, {"1x512x28x28", "128 1x1"},  {"3x512x7x7", "1024 1x1"},
+    {"3x134x7x9", "154 1x1"},   {"130x1040x1x1", "136 1x1"},
 };
 
 TEST(products)

@@ -371,8 +371,10 @@ static int64_t workspace(const graph *g, const node *n)
     return (j.panels * j.chunks * j.weights + j.parts * j.size) * (int64_t)sizeof(vec);
 }
 
-/* What it pays for. */
-enum { FEWEST_CHANNELS = 64, FEWEST_PIXELS = 128 };
+/* Where it pays. Its times over those of oneDNN, on two cores of an AMD EPYC (Zen 4), batch 32: 0.90 to 0.99 with 256
+ * channels and more on either side, 0.97 to 1.04 with 128, 1.03 to 1.46 with 64. At batch 1 on one core, 0.96 to 1.09
+ * with pictures of 14 x 14 and 28 x 28. */
+enum { FEWEST_CHANNELS = 128, FEWEST_PIXELS = 128 };
 
 static bool supports(const graph *g, const node *n)
 {
