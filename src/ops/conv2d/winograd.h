@@ -205,15 +205,15 @@ static inline void place_next(const tiling *g, place *p)
     }
 }
 
-/* A function of its own: where it was inlined, the 36 addresses did not fit the registers of the loop around it. */
+/* A function of its own: its 36 addresses leave no registers to a loop around it. */
 static __attribute__((noinline)) void transform_input(const vec *x, int64_t row, vec *to, int64_t apart)
 {
     square_input(x, row, 1, to, SEEN * apart, apart);
 }
 
-/* What tile p sees of a block of channels, transformed; planes are so far apart. Inlined, as a place that is passed
- * in memory is read with one instruction but was written with several: this waits for all the stores before it, and
- * made the transform half as slow again. */
+/* What tile p sees of a block of channels, transformed; planes are so far apart. Inlined: a place that is passed in
+ * memory is written as numbers and read as a vector, which waits for all the stores before it. A block of 16 channels
+ * took about 290 cycles so, in place of 217. */
 INLINE void see_tile(const tiling *g, place p, const arg *src, int64_t block, vec *to, int64_t apart)
 {
     vec copy[PLANES];
