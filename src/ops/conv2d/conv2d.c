@@ -428,11 +428,11 @@ static const op_case cases[] = {
     {"1x128x20x22", "32 3x3 bias=no", 0, 5e-6},
     {"1x33x19x20", "40 3x3 pad=1,0,0,1", 0, 5e-6},      /* pads that oneDNN's does not take */
     {"33x272x5x5", "24 3x3 pad=1", CASE_NO_GRAD, 5e-6}, /* more tiles and channels than ours works on at a time */
-    {"2x128x9x14", "128 1x1"},                          /* enough channels and pixels for Strassen's algorithm */
-    {"3x134x7x9", "154 1x1 bias=no"}, /* an odd number of blocks, and rows of pixels of two samples */
-    {"3x154x7x9", "134 1x1"},         /* the same of outputs */
-    {"130x1040x1x1", "136 1x1"},      /* and more channels than it works on at a time */
-    {"2x17x13x14", "40 5x5 pad=2"},   /* and enough for tiles that see 8 x 8; channels that fill no block */
+    {"2x128x15x18", "128 1x1"},                         /* enough channels and pixels for Strassen's algorithm */
+    {"1x272x9x28", "158 1x1 bias=no"},                  /* an odd number of blocks, and one that is not full */
+    {"1x158x9x28", "272 1x1"},                          /* the same of outputs */
+    {"1x1040x9x28", "128 1x1", 0, 5e-6},                /* and more channels than it works on at a time */
+    {"2x17x13x14", "40 5x5 pad=2"}, /* and enough for tiles that see 8 x 8; channels that fill no block */
     {"1x33x15x9", "16 5x5 pad=0,4,1,2"},
     {"5x16x7x11", "33 4x4 pad=1 bias=no"},
     {"2x3x23x21", "20 7x7 stride=2 pad=3"}, /* strides undone by phases */

@@ -247,8 +247,8 @@ static brasa_status run(const step *s)
 static int64_t workspace(const graph *g, const node *n)
 {
     const job j = job_of(&((const conv2d_attr *)n->attr)->window, &g->values[n->in[0]].shape,
-                         &g->values[n->in[1]].shape, g->ctx->threads);
-    return workers(&j, g->ctx->threads) * j.size * (int64_t)sizeof(vec);
+                         &g->values[n->in[1]].shape, node_threads(g, n));
+    return workers(&j, node_threads(g, n)) * j.size * (int64_t)sizeof(vec);
 }
 
 static void layouts(const graph *g, const node *n, layout *in, layout *out)

@@ -236,7 +236,7 @@ static brasa_status conv2d_grad_weights_winograd8(const step *s)
 static int64_t workspace(const graph *g, const node *n)
 {
     const job j = job_of(&((const conv2d_attr *)n->attr)->window, &g->values[n->in[0]].shape,
-                         &g->values[n->in[1]].shape, g->ctx->threads);
+                         &g->values[n->in[1]].shape, node_threads(g, n));
     return (j.chunks * j.panels * (j.sums + PANEL) + j.parts * j.buffer) * (int64_t)sizeof(vec);
 }
 

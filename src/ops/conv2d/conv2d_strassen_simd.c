@@ -14,7 +14,8 @@
  * which is the order that they are used in. A thread goes over its pairs, so many at a time that these stay in the
  * second cache, and chunk by chunk adds products to the outputs.
  *
- * Pixels are numbered through all samples, and pairs are the same whatever the number of threads is: so are results.
+ * A pair lies in one sample, whose outputs depend on no other one, and pairs are the same whatever the number of
+ * threads is: so are results.
  */
 #include "ops/conv2d/tiles.h"
 
@@ -33,7 +34,7 @@ typedef struct job {
     activation act;
     int64_t C, K, half_c, half_k;  /* blocks: of an odd number, the second half has one less */
     int64_t chunk, chunks, panels; /* blocks of half a C; panels of half a K */
-    int64_t plane, pixels, pairs;  /* pixels of a sample and all, pairs of rows */
+    int64_t plane, each, pairs;    /* pixels of a sample; pairs of rows of one, and all */
     int64_t run, parts;            /* pairs of a run; threads with work */
     int64_t weights, inputs, size; /* vectors: weights of a chunk, inputs of a pair, buffer of a part */
 } job;
@@ -49,8 +50,8 @@ static job job_of(const node *n, const shape *src, const shape *dst, int threads
     j.chunk = divide_up(j.half_c, j.chunks);
     j.panels = divide_up(j.half_k, PANEL);
     j.plane = src->dim[2] * src->dim[3];
-    j.pixels = src->dim[0] * j.plane;
-    j.pairs = divide_up(j.pixels, 2 * LINES);
+    j.each = divide_up(j.plane, 2 * LINES);
+    j.pairs = src->dim[0] * j.each;
     j.parts = threads < j.pairs ? threads : j.pairs;
     j.weights = PRODUCTS * j.chunk * BLOCK * PANEL;
     j.inputs = PRODUCTS * j.chunk * LINES;
@@ -78,18 +79,15 @@ static int64_t chunk_at(const job *j, int64_t c)
     return j->half_c - c < j->chunk ? j->half_c - c : j->chunk;
 }
 
-/* LINES pixels, as far as there are so many: where the first one is, and whether all lie in one sample. */
+/* LINES pixels of a sample, as far as there are so many, and where the first one is. */
 typedef struct row {
     int64_t n, at, count;
-    bool whole;
 } row;
 
 static row row_of(const job *j, int64_t index)
 {
-    const int64_t first = index * LINES, left = j->pixels - first;
-    row r = {.n = first / j->plane, .at = first % j->plane, .count = left < 0 ? 0 : left < LINES ? left : LINES};
-    r.whole = r.count == LINES && r.at + LINES <= j->plane;
-    return r;
+    const int64_t at = index % (2 * j->each) * LINES, left = j->plane - at;
+    return (row){.n = index / (2 * j->each), .at = at, .count = left < 0 ? 0 : left < LINES ? left : LINES};
 }
 
 /* --- the sums of halves ---------------------------------------------------------------------------------------- */
@@ -97,14 +95,10 @@ static row row_of(const job *j, int64_t index)
 /* What a row has of input block c, zeros where there is none: where it lies, or a copy. */
 static const vec *row_in(const job *j, const row *r, int64_t c, vec *copy)
 {
-    if (r->whole && c < j->C)
+    if (r->count == LINES && c < j->C)
         return plane_at(j->src, r->n, c) + r->at;
-    int64_t n = r->n, at = r->at;
-    for (int64_t l = 0; l < LINES; l++) {
-        copy[l] = l < r->count && c < j->C ? plane_at(j->src, n, c)[at] : (vec){0};
-        n += ++at == j->plane;
-        at = at == j->plane ? 0 : at;
-    }
+    for (int64_t l = 0; l < LINES; l++)
+        copy[l] = l < r->count && c < j->C ? plane_at(j->src, r->n, c)[r->at + l] : (vec){0};
     return copy;
 }
 
@@ -283,26 +277,23 @@ static void weights_range(const step *s, int64_t begin, int64_t end)
  * terms cancel out leave a little. */
 static void row_out(const job *j, const row *r, int64_t k, const vec *made, const finish *f, vec bias)
 {
-    int64_t n = r->n, at = r->at;
     const int64_t channels = j->dst->shape.dim[1] - k * BLOCK;
     for (int64_t l = 0; l < r->count && channels > 0; l++) {
-        vec *to = plane_at(j->dst, n, k) + at;
+        vec *to = plane_at(j->dst, r->n, k) + r->at + l;
         const vec x = load_lanes((const float *)(made + l), first_lanes(channels), (vec){0});
         *to = vec_activate(x + (f->add ? *to : (vec){0}) + bias, f->act);
-        n += ++at == j->plane;
-        at = at == j->plane ? 0 : at;
     }
 }
 
-/* Output blocks k and on, in both halves, of one pair. Where a row goes from one sample into the next, or blocks
- * of outputs are not full, products are made elsewhere first. */
+/* Output blocks k and on, in both halves, of one pair. Where a sample ends within a row, or blocks of outputs
+ * are not full, products are made elsewhere first. */
 static void make_pair(const job *j, int64_t number, int64_t k, const vec *inputs, const vec *weights, int64_t blocks,
                       const finish *f)
 {
     const int vectors = j->half_k - k < PANEL ? 1 : PANEL;
     const int64_t other = k + j->half_k;
     const row one = row_of(j, 2 * number), two = row_of(j, 2 * number + 1);
-    if (one.whole && two.whole && (other + vectors) * BLOCK <= j->dst->shape.dim[1]) {
+    if (two.count == LINES && (other + vectors) * BLOCK <= j->dst->shape.dim[1]) {
         vec *const to[4] = {plane_at(j->dst, one.n, k) + one.at, plane_at(j->dst, one.n, other) + one.at,
                             plane_at(j->dst, two.n, k) + two.at, plane_at(j->dst, two.n, other) + two.at};
         seven(vectors, (const float *)inputs, weights, blocks, to, j->plane, f);
@@ -367,7 +358,7 @@ static brasa_status run(const step *s)
 static int64_t workspace(const graph *g, const node *n)
 {
     const bool data = n->op == &conv2d_grad_data_op;
-    const job j = job_of(n, &g->values[n->in[data ? 1 : 0]].shape, &g->values[n->out[0]].shape, g->ctx->threads);
+    const job j = job_of(n, &g->values[n->in[data ? 1 : 0]].shape, &g->values[n->out[0]].shape, node_threads(g, n));
     return (j.panels * j.chunks * j.weights + j.parts * j.size) * (int64_t)sizeof(vec);
 }
 
@@ -375,6 +366,13 @@ static int64_t workspace(const graph *g, const node *n)
  * channels and more on either side, 0.97 to 1.04 with 128, 1.03 to 1.46 with 64. At batch 1 on one core, 0.96 to 1.09
  * with pictures of 14 x 14 and 28 x 28. */
 enum { FEWEST_CHANNELS = 128, FEWEST_PIXELS = 128 };
+
+/* Halves of channels are whole blocks, pairs of rows are whole: a sixteenth more than there is would be as much as
+ * half of what there is to gain. */
+static bool fills(int64_t count, int64_t unit)
+{
+    return 16 * (divide_up(count, unit) * unit - count) <= count;
+}
 
 static bool supports(const graph *g, const node *n)
 {
@@ -384,7 +382,8 @@ static bool supports(const graph *g, const node *n)
     const shape *src = &g->values[n->in[data ? 1 : 0]].shape, *dst = &g->values[n->out[0]].shape;
     return simd_matches(g, n) && w->size.h == 1 && w->size.w == 1 && w->stride.h == 1 && w->stride.w == 1 &&
            t->groups == 1 && shape_span(src, 2, 4) == shape_span(dst, 2, 4) && src->dim[1] >= FEWEST_CHANNELS &&
-           dst->dim[1] >= FEWEST_CHANNELS && src->dim[0] * shape_span(src, 2, 4) >= FEWEST_PIXELS;
+           dst->dim[1] >= FEWEST_CHANNELS && src->dim[0] * shape_span(src, 2, 4) >= FEWEST_PIXELS &&
+           fills(src->dim[1], 2 * BLOCK) && fills(dst->dim[1], 2 * BLOCK) && fills(shape_span(src, 2, 4), 2 * LINES);
 }
 
 /* Weights are laid out as for oneDNN's forward pass: blocks of BLOCK x BLOCK, the outputs inside. */

@@ -231,7 +231,7 @@ static int64_t workspace(const graph *g, const node *n)
 {
     const bool data = n->op == &conv2d_grad_data_op;
     const job j = job_of(&((const conv2d_attr *)n->attr)->window, &g->values[n->in[data ? 1 : 0]].shape,
-                         &g->values[n->out[0]].shape, data, g->ctx->threads);
+                         &g->values[n->out[0]].shape, data, node_threads(g, n));
     return (j.weights + j.parts * j.buffer) * (int64_t)sizeof(vec);
 }
 

@@ -322,7 +322,7 @@ static brasa_status run(const step *s)
 static int64_t workspace(const graph *g, const node *n)
 {
     const bool data = n->op == &conv2d_grad_data_op;
-    const job j = job_of(n, &g->values[n->in[data ? 1 : 0]].shape, &g->values[n->out[0]].shape, g->ctx->threads);
+    const job j = job_of(n, &g->values[n->in[data ? 1 : 0]].shape, &g->values[n->out[0]].shape, node_threads(g, n));
     return (j.kept + j.parts_t * j.parts_k * j.size) * (int64_t)sizeof(vec);
 }
 

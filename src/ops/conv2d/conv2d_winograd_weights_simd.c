@@ -230,8 +230,8 @@ static brasa_status run(const step *s)
 static int64_t workspace(const graph *g, const node *n)
 {
     const pads *pad = &((const conv2d_attr *)n->attr)->window.pad;
-    const job j = job_of(&g->values[n->in[0]].shape, &g->values[n->in[1]].shape, pad, g->ctx->threads);
-    return workers(&j, g->ctx->threads) * j.size * (int64_t)sizeof(vec);
+    const job j = job_of(&g->values[n->in[0]].shape, &g->values[n->in[1]].shape, pad, node_threads(g, n));
+    return workers(&j, node_threads(g, n)) * j.size * (int64_t)sizeof(vec);
 }
 
 static void layouts(const graph *g, const node *n, layout *in, layout *out)

@@ -154,7 +154,8 @@ static int node_before(const graph *g, int i)
     return i;
 }
 
-/* Fewer weights have kernels of their own, and are in the cache anyway. */
+/* Fewer weights have kernels of their own, and are in the cache anyway. Nor is there anything to gain without
+ * vectors. */
 enum { LEAST_WEIGHTS = 8192 };
 
 bool dense_fuse_data(graph *g, int i)
@@ -162,8 +163,8 @@ bool dense_fuse_data(graph *g, int i)
     const node n = g->nodes[i];
     const int before = node_before(g, i);
     const shape *ddst = &g->values[n.in[1]].shape;
-    if (!(g->fuse & FUSE_UPDATES) || before < 0 || ddst->dim[0] > DENSE_FEW ||
-        shape_count(&g->values[n.in[DENSE_WEI]].shape) < LEAST_WEIGHTS)
+    if (!(g->fuse & FUSE_UPDATES) || g->real != F32 || g->ctx->isa == ISA_ANY || before < 0 ||
+        ddst->dim[0] > DENSE_FEW || shape_count(&g->values[n.in[DENSE_WEI]].shape) < LEAST_WEIGHTS)
         return false;
     const node data = g->nodes[before];
     if (data.op != &dense_grad_data_op || data.in[0] != n.in[DENSE_WEI] || data.in[1] != n.in[1])
