@@ -76,7 +76,6 @@ static void normalize_piece(const step *s, const blocks *v, const batchnorm_args
         normalize_run(*f, bounds_of(s->node->act), src + r.at, res ? res + r.at : NULL,
                       dst + r.at + shift_of(v, &s->out[0], &r), r.count, stream);
     }
-    vec_stream_end(stream);
 }
 
 /* item: a part of a block */
@@ -101,6 +100,7 @@ static void train_range(const step *s, int64_t begin, int64_t end)
         const affine f = affine_of(&v, &a, p.b, mean.v, var.v);
         normalize_piece(s, &v, &a, p, &f);
     }
+    vec_stream_end(is_streamed(s));
 }
 
 /* item: a block */
@@ -119,21 +119,37 @@ static brasa_status batchnorm_train(const step *s)
     return BRASA_OK;
 }
 
+/* What each block is multiplied by, and so on: once, as a picture may have a single pixel. item: a block */
+static void affine_range(const step *s, int64_t begin, int64_t end)
+{
+    const blocks v = blocks_in(s->attr, &s->in[0].shape);
+    const batchnorm_args a = batchnorm_args_of(s);
+    for (int64_t b = begin; b < end; b++)
+        ((affine *)s->workspace)[b] = affine_of(&v, &a, b, lanes_get(&v, b, a.mean, 0), lanes_get(&v, b, a.var, 0));
+}
+
+static int64_t affine_workspace(const graph *g, const node *n)
+{
+    return blocks_of(g->values[n->in[0]].shape.dim[1]) * (int64_t)sizeof(affine);
+}
+
 /* item: a block of a sample, in the order in which they lie */
 static void eval_range(const step *s, int64_t begin, int64_t end)
 {
     const blocks v = blocks_in(s->attr, &s->in[0].shape);
     const batchnorm_args a = batchnorm_args_of(s);
+    const affine *f = s->workspace;
     for (int64_t item = begin; item < end; item++) {
         const int64_t n = item / v.blocks, b = item % v.blocks;
-        const affine f = affine_of(&v, &a, b, lanes_get(&v, b, a.mean, 0), lanes_get(&v, b, a.var, 0));
-        normalize_piece(s, &v, &a, (piece){b, n * v.HW, (n + 1) * v.HW}, &f);
+        normalize_piece(s, &v, &a, (piece){b, n * v.HW, (n + 1) * v.HW}, &f[b]);
     }
+    vec_stream_end(is_streamed(s));
 }
 
 static brasa_status batchnorm_eval(const step *s)
 {
     const blocks v = blocks_in(s->attr, &s->in[0].shape);
+    step_for(s, v.blocks, (double)s->in[0].shape.dim[1], affine_range);
     step_for(s, s->in[0].shape.dim[0] * v.blocks, (double)s->in[0].count, eval_range);
     return BRASA_OK;
 }
@@ -141,6 +157,6 @@ static brasa_status batchnorm_eval(const step *s)
 /* dst may be a part. */
 const kernel SIMD_TABLE(batchnorm)[] = {
     BATCHNORM_KERNEL(batchnorm_train_op, batchnorm_train, sums_workspace, 0, 1),
-    BATCHNORM_KERNEL(batchnorm_eval_op, batchnorm_eval, NULL, 0, 1),
+    BATCHNORM_KERNEL(batchnorm_eval_op, batchnorm_eval, affine_workspace, 0, 1),
     {0},
 };
