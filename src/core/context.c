@@ -121,7 +121,8 @@ void *mem_get_large(brasa_context *ctx, size_t bytes, char **start)
     if (!block)
         return NULL;
     *start = block + (MEM_ALIGN - (uintptr_t)block % MEM_ALIGN) % MEM_ALIGN;
-    prefer_huge_pages(*start, bytes);
+    if (ctx->alloc == default_alloc) /* what a program gives is its own */
+        prefer_huge_pages(*start, bytes);
     return block;
 }
 

@@ -4,10 +4,12 @@
  * Along one axis, output i is w0 e[i] + w2 e[i + 1] + w1 o[i], where e are the pixels at even places (of what the
  * first window begins with) and o those at odd ones. The first two products are a window of two taps with stride 1: a
  * tile that sees 8 of e makes 7 outputs with 8 products in place of 14. The third has nothing to save. Along both
- * axes each of four kinds of pixels goes its own way, into planes that are matrix products over channels: kind rows
- * and columns   window   transformed along   planes   products of a tile in each BOTH     even, even         2 x 2
- * both axes           64       1 DOWN     even, odd          2 x 1    y                   8        7 ACROSS   odd,
- * even          1 x 2    x                   8        7 PLAIN    odd, odd           1 x 1    none                1 49
+ * axes each of four kinds of pixels goes its own way, into planes that are matrix products over channels:
+ *     kind     rows, columns   window   transformed along   planes   products of a tile in each
+ *     BOTH     even, even      2 x 2    both axes           64       1
+ *     DOWN     even, odd       2 x 1    y                   8        7
+ *     ACROSS   odd, even       1 x 2    x                   8        7
+ *     PLAIN    odd, odd        1 x 1    none                1        49
  * That is 225 products for 49 outputs, 4.6 in place of 9 each, and only a quarter of them go through a transform
  * along both axes, whose errors are the largest. Made with all phases as channels of one plane (winograd8.h) it would
  * be 256.

@@ -1,5 +1,5 @@
 /* dense_update_simd.c - the gradient of a dense layer's weights, the update by it, and with few samples the gradient
- * of the data, in one pass, with vectors.
+ * of the data, in one pass, with vectors. (Two, where weights lie output by output.)
  *
  * N samples, C inputs, K outputs. In the layouts that forward kernels ask for, the weights are one matrix or several,
  * stored row by row:
@@ -326,20 +326,22 @@ static float *sum_at(const pass *a, int64_t i)
     return (float *)a->s->workspace + packed(&a->m, a->N) + i * a->N * a->m.rows;
 }
 
-/* item: the matrices of one sum, or, where there is only one, lines_of its rows */
+/* item: lines_of rows, in the matrices of one sum. Those of a range that lie one after the other are gone through so.
+ */
 static void inputs_range(const step *s, int64_t begin, int64_t end)
 {
     pass a = pass_of(s);
     const matrices *m = &a.m;
-    const int64_t most = lines_of(m), sums = sums_of(m);
+    const int64_t most = lines_of(m), items = groups_of(m->rows, most), sums = sums_of(m);
     dense_part_init(&a.update, s);
-    for (int64_t item = begin; item < end && m->count == 1; item++)
-        run_rows(&a, 0, item * most, m->rows - item * most < most ? m->rows - item * most : most, false,
-                 sum_at(&a, 0));
-    for (int64_t i = begin; i < end && m->count > 1; i++)
-        for (int64_t first = m->count * i / sums, k = first; k < m->count * (i + 1) / sums; k++)
-            for (int64_t r = 0; r < m->rows; r += most)
+    for (int64_t item = begin, next; item < end; item = next) {
+        const int64_t i = item / items, first = m->count * i / sums;
+        next = (i + 1) * items < end ? (i + 1) * items : end;
+        const int64_t lo = (item - i * items) * most, hi = (next - i * items) * most;
+        for (int64_t k = first; k < m->count * (i + 1) / sums; k++)
+            for (int64_t r = lo; r < hi && r < m->rows; r += most)
                 run_rows(&a, k, r, m->rows - r < most ? m->rows - r : most, k > first, sum_at(&a, i));
+    }
 }
 
 /* item: an input */
@@ -359,16 +361,18 @@ static void add_sums(const step *s, int64_t begin, int64_t end)
 }
 
 /* Where a row belongs to an output, all rows add to the gradients of all inputs: a pass of its own, before the other.
- * item: SPAN inputs */
+ * item: DATA_SPAN inputs */
+enum { DATA_SPAN = 256 };
+
 static void data_range(const step *s, int64_t begin, int64_t end)
 {
     const matrices m = matrices_here(s);
     const arg *dsrc = dense_update_dsrc(s);
     const float *wei = s->in[DENSE_WEI].data, *ddst = s->in[1].data;
     const int64_t N = s->in[1].shape.dim[0], length = dsrc->count / N;
-    float sums[DENSE_FEW][SPAN];
-    for (int64_t c = begin * SPAN; c < end * SPAN && c < length; c += SPAN) {
-        const int64_t span = length - c < SPAN ? length - c : SPAN;
+    float sums[DENSE_FEW][DATA_SPAN];
+    for (int64_t c = begin * DATA_SPAN; c < end * DATA_SPAN && c < length; c += DATA_SPAN) {
+        const int64_t span = length - c < DATA_SPAN ? length - c : DATA_SPAN;
         memset(sums, 0, sizeof sums);
         for (int64_t k = 0; k < m.rows; k++)
             for (int64_t n = 0; n < N; n++)
@@ -389,9 +393,9 @@ static brasa_status dense_update(const step *s)
     step_for(s, groups_of(m.rows, LINES), samples * (double)m.rows, pack_rows);
     step_for(s, col_groups(&m), samples * (double)(m.count * m.cols), pack_cols);
     if (dsrc && !m.by_input)
-        step_for(s, groups_of(m.cols, SPAN), work, data_range);
+        step_for(s, groups_of(m.cols, DATA_SPAN), work, data_range);
     if (dsrc && m.by_input) {
-        step_for(s, m.count == 1 ? items : sums_of(&m), 2 * work, inputs_range);
+        step_for(s, sums_of(&m) * items, 2 * work, inputs_range);
         step_for(s, dsrc->count / s->in[1].shape.dim[0], samples * (double)(m.rows * sums_of(&m)), add_sums);
     } else
         step_for(s, m.count * items, work, update_range);
