@@ -6,6 +6,8 @@
  * 2, where tiles are larger: 3.2e-6 and 1.3e-5. */
 #include "test.h"
 #include "each_case.h"
+#include "core/random.h"
+#include "train/task.h"
 
 /* The kernels whose names hold a text, and how far they may be off: see distance. */
 typedef struct family {
@@ -134,4 +136,64 @@ static const op_case products[] = {
 TEST(products)
 {
     check_layers(&strassen, products, sizeof products / sizeof products[0], 2);
+}
+
+/* --- samples -----------------------------------------------------------------------------------------------------
+ */
+
+enum { SAMPLES = 3 };
+
+/* The outputs of `kernels` for these inputs; false where there is no such kernel here. */
+static bool evaluate(const char *layer, const shape *in, const char *kernels, const float *src, float *dst,
+                     size_t bytes)
+{
+    brasa_graph *g = brasa_graph_new(NULL);
+    brasa_session *s = NULL;
+    brasa_output(brasa_apply(brasa_input(g, "x", (int)in->dim[1], (int)in->dim[2], (int)in->dim[3]), layer), "y");
+    const brasa_session_options o = {.batch = SAMPLES, .inference = true, .kernels = kernels};
+    CHECK_STATUS(brasa_session_new(g, &o, &s), BRASA_OK);
+    const char *used[16];
+    bool ours = false;
+    for (int i = s ? session_kernels(s, used, 16) - 1 : -1; i >= 0; i--)
+        ours = ours || strstr(used[i], kernels);
+    if (ours) {
+        CHECK_STATUS(brasa_feed(s, "x", src, (size_t)shape_count(in) * sizeof *src), BRASA_OK);
+        CHECK_STATUS(brasa_evaluate(s), BRASA_OK);
+        CHECK_STATUS(brasa_fetch(s, "y", dst, bytes), BRASA_OK);
+    }
+    brasa_session_free(s);
+    brasa_graph_free(g);
+    return ours;
+}
+
+/* A sample's outputs are its own, to the bit, whatever stands beside it in the batch. */
+TEST(samples_do_not_mix)
+{
+    static const struct {
+        const char *kernels, *layer;
+        shape in;
+        int64_t outputs; /* of a sample */
+    } rows[] = {
+        {"winograd_avx", "conv 48 3x3 pad=1", {4, {SAMPLES, 32, 7, 9}}, 48 * 7 * 9},
+        {"winograd8_avx", "conv 48 5x5 pad=2", {4, {SAMPLES, 32, 13, 9}}, 48 * 13 * 9},
+        {"stride2_avx", "conv 48 3x3 stride=2 pad=1", {4, {SAMPLES, 32, 27, 27}}, 48 * 14 * 14},
+        {"strassen_avx", "conv 128 1x1", {4, {SAMPLES, 128, 15, 18}}, 128 * 15 * 18},
+    };
+    enum { MOST = SAMPLES * 128 * 15 * 18 };
+    static float src[MOST], before[MOST], after[MOST];
+    for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++) {
+        const int64_t inputs = shape_count(&rows[r].in) / SAMPLES, outputs = rows[r].outputs;
+        const size_t bytes = (size_t)(SAMPLES * outputs) * sizeof *after;
+        CASE("%s", rows[r].kernels);
+        for (int64_t i = 0; i < SAMPLES * inputs; i++)
+            src[i] = (float)random_normal(&(random_stream){.purpose = RANDOM_TEST}, (uint64_t)i);
+        if (!evaluate(rows[r].layer, &rows[r].in, rows[r].kernels, src, before, bytes))
+            SKIP("needs AVX2");
+        for (int64_t i = inputs; i < 2 * inputs; i++)
+            src[i] = INFINITY;
+        CHECK(evaluate(rows[r].layer, &rows[r].in, rows[r].kernels, src, after, bytes));
+        CHECK(memcmp(before, after, (size_t)outputs * sizeof *after) == 0);
+        CHECK(memcmp(before + 2 * outputs, after + 2 * outputs, (size_t)outputs * sizeof *after) == 0);
+        CHECK(memcmp(before + outputs, after + outputs, (size_t)outputs * sizeof *after) != 0);
+    }
 }
