@@ -115,10 +115,10 @@ static const op_case strides[] = {
     {"2x128x56x56", "128 3x3 stride=2 pad=1 bias=no"},
     {"2x256x28x28", "256 3x3 stride=2 pad=1 bias=no"},
     {"8x512x14x14", "512 3x3 stride=2 pad=1 bias=no"},
-    {"4x48x13x29", "32 3x3 stride=2 pad=1"},
-    {"2x32x27x27", "80 3x3 stride=2"},
-    {"8x24x13x13", "20 3x3 stride=2 pad=2,0,1,1"},
-    {"40x17x13x13", "33 3x3 stride=2 pad=3,2,0,0"},
+    {"4x48x13x29", "96 3x3 stride=2 pad=1"},
+    {"2x32x27x27", "144 3x3 stride=2"},
+    {"8x24x13x13", "180 3x3 stride=2 pad=2,0,1,1"},
+    {"40x17x13x13", "245 3x3 stride=2 pad=3,2,0,0"},
 };
 
 TEST(stride_2)
@@ -176,7 +176,7 @@ TEST(samples_do_not_mix)
     } rows[] = {
         {"winograd_avx", "conv 48 3x3 pad=1", {4, {SAMPLES, 32, 7, 9}}, 48 * 7 * 9},
         {"winograd8_avx", "conv 48 5x5 pad=2", {4, {SAMPLES, 32, 13, 9}}, 48 * 13 * 9},
-        {"stride2_avx", "conv 48 3x3 stride=2 pad=1", {4, {SAMPLES, 32, 27, 27}}, 48 * 14 * 14},
+        {"stride2_avx", "conv 144 3x3 stride=2 pad=1", {4, {SAMPLES, 32, 27, 27}}, 144 * 14 * 14},
         {"strassen_avx", "conv 128 1x1", {4, {SAMPLES, 128, 15, 18}}, 128 * 15 * 18},
     };
     enum { MOST = SAMPLES * 128 * 15 * 18 };

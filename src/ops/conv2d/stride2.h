@@ -113,8 +113,8 @@ static inline void see_src(const arg *src, place at, int64_t block, const target
 
 /* Fewer tiles are not worth the transforms of the weights: four of 256 channels took between 8 % less and 60 % more
  * time than oneDNN's direct kernels, sixteen of 128 between 30 % less and as much. Nor are tiles that are a third
- * empty. */
-enum { FEWEST_TILES = 8 };
+ * empty, or few channels: eight tiles of 16 and of 48 took up to 1.9 and 1.3 times as long as direct kernels. */
+enum { FEWEST_TILES = 8, FEWEST_WEIGHTS = 64 * 64 };
 
 static inline bool stride2_supports(const graph *g, const node *n)
 {
@@ -124,7 +124,8 @@ static inline bool stride2_supports(const graph *g, const node *n)
     const shape *src = &g->values[data ? n->out[0] : n->in[0]].shape;
     const shape *dst = &g->values[forward ? n->out[0] : n->in[1]].shape;
     if (!simd_matches(g, n) || w->size.h != 3 || w->size.w != 3 || w->stride.h != 2 || w->stride.w != 2 ||
-        w->dilation.h != 1 || w->dilation.w != 1 || t->groups != 1 || src->dim[1] < BLOCK || dst->dim[1] < BLOCK)
+        w->dilation.h != 1 || w->dilation.w != 1 || t->groups != 1 || src->dim[1] < BLOCK || dst->dim[1] < BLOCK ||
+        src->dim[1] * dst->dim[1] < FEWEST_WEIGHTS)
         return false;
     const int64_t tiles = tiling_of(w, data ? src : dst, data).count;
     return tiles >= FEWEST_TILES && 3 * dst->dim[0] * shape_span(dst, 2, 4) >= 2 * TILE * TILE * tiles;
