@@ -150,11 +150,6 @@ static void multiply(const job *j, const piece *p, int64_t count)
 
 /* --- the pieces ------------------------------------------------------------------------------------------------- */
 
-static span share(int64_t all, int64_t part, int64_t parts)
-{
-    return (span){all * part / parts, all * (part + 1) / parts};
-}
-
 static void run_piece(const job *j, int64_t number, vec *buffer)
 {
     const span panels = share(divide_up(j->K, PANEL), number / j->pieces_c, j->pieces_k);

@@ -32,11 +32,6 @@ typedef struct job {
     int64_t weights_step, seen, made, size; /* of a part's buffers, and all of them */
 } job;
 
-static span share(int64_t all, int64_t part, int64_t parts)
-{
-    return (span){all * part / parts, all * (part + 1) / parts};
-}
-
 static job job_of(const node *n, const shape *src, const shape *dst, int threads)
 {
     const bool data = n->op == &conv2d_grad_data_op;

@@ -15,6 +15,11 @@ static inline int64_t divide_up(int64_t count, int64_t size)
     return (count + size - 1) / size;
 }
 
+static inline span share(int64_t all, int64_t part, int64_t parts)
+{
+    return (span){all * part / parts, all * (part + 1) / parts};
+}
+
 /* From one plane to the next, in vectors. Planes whose distance is a power of two would all lie in one set of the
  * cache. */
 static inline int64_t plane_step(int64_t vectors)

@@ -272,11 +272,6 @@ static inline void fetch_ahead(ahead *f, const tiling *g, int plane)
 
 /* --- what the kernels share ------------------------------------------------------------------------------------- */
 
-static inline span share(int64_t all, int64_t part, int64_t parts)
-{
-    return (span){all * part / parts, all * (part + 1) / parts};
-}
-
 /* Of fewer tiles there are not enough to pay for the weights' transform: with 512 channels, two took 1.2 times as
  * long as oneDNN's direct kernel and four about as long, on one core of an AMD EPYC (Zen 4). */
 enum { FEWEST_TILES = 4 };
