@@ -25,7 +25,7 @@ enum { LINES = 14 };
 #else
 enum { LINES = 6 };
 #endif
-enum { PANEL = 2, PRODUCTS = 7, CHUNK = 512 / BLOCK, MOST_PAIRS = 4, RUN_BYTES = 416 << 10 };
+enum { PRODUCTS = 7, CHUNK = 512 / BLOCK, MOST_PAIRS = 4, RUN_BYTES = 416 << 10 };
 
 typedef struct job {
     const arg *src, *wei, *bia, *dst; /* by the data: src is ddst, dst is dsrc */

@@ -26,7 +26,7 @@ enum { LINES = 6, RUN = 30 };
 #endif
 /* Few tiles, and channels of a chunk with many and with few. In processor time of one thread with AVX-512, chunks of
  * 64 and 128 in place of 256 took up to 18 % and 6 % longer; runs of 98 tiles between 4 % less and 11 % more. */
-enum { PANEL = 2, FEW_TILES = 128, KEPT_CHUNK = 256, OWN_CHUNK = 128 };
+enum { FEW_TILES = 128, KEPT_CHUNK = 256, OWN_CHUNK = 128 };
 /* The most channels whose pixels are asked for ahead. Of more, those of a run take much of the second cache, and with
  * 128 to 512 channels no gain stood out from the noise. */
 enum { AHEAD_MOST = 64 };

@@ -10,7 +10,6 @@
 #include "ops/conv2d/tiles.h"
 
 enum { SEEN = 8, PLANES = SEEN * SEEN };
-enum { PANEL = 2 }; /* output blocks that are made together */
 #ifdef SIMD_AVX512
 enum { LINES = 14 }; /* of a product: with PANEL vectors each, 28 of the 32 registers hold sums */
 #else

@@ -8,6 +8,8 @@
 
 #include <string.h>
 
+enum { PANEL = 2 }; /* output blocks that are made together */
+
 #define INLINE static inline __attribute__((always_inline))
 
 static inline int64_t divide_up(int64_t count, int64_t size)
