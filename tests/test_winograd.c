@@ -72,7 +72,7 @@ static const op_case layers[] = {
 /* One picture and many, no tile that is full, pads of all sizes, an odd number of blocks of channels, more channels
  * than a chunk has with many tiles and with few, channels that do not fill their block. */
 static const op_case edges[] = {
-    {"1x16x7x7", "16 3x3"},
+    {"2x16x7x7", "16 3x3"},
     {"3x48x7x9", "32 3x3 pad=2"},
     {"1x32x9x6", "80 3x3 pad=0,1,2,1"},
     {"2x32x8x8", "32 3x3 pad=3,4,4,3"},
@@ -80,9 +80,9 @@ static const op_case edges[] = {
     {"4x24x5x5", "272 3x3 pad=1 bias=no"},
     {"2x17x10x11", "33 3x3 pad=1"},
     {"9x36x13x17", "20 3x3"},
-    {"5x16x1x1", "272 3x3 pad=1"}, /* so small that one thread does all, in one piece */
-    {"4x32x3x3", "128 3x3"},
-    {"4x24x4x4", "80 3x3"},
+    {"6x16x3x3", "32 3x3 pad=1"}, /* so small that one thread does all, in one piece */
+    {"6x32x3x3", "128 3x3 pad=1"},
+    {"4x24x4x4", "80 3x3 pad=1"},
 };
 
 static void check_layers(const family *f, const op_case *c, size_t count, int more)
@@ -107,6 +107,19 @@ TEST(layers_of_networks)
 TEST(edges)
 {
     check_layers(&tiles6, edges, sizeof edges / sizeof edges[0], 1);
+}
+
+/* Left to direct kernels: few outputs, and tiles that are nearly empty. What networks have is above. */
+static const op_case empty[] = {
+    {"4x256x3x3", "256 3x3"},
+    {"64x32x2x2", "32 3x3 pad=1"},
+    {"32x32x4x4", "64 3x3"},
+    {"1x64x5x5", "64 3x3 pad=1"},
+};
+
+TEST(empty_tiles)
+{
+    check_layers(&(family){.kernels = "winograd_avx"}, empty, sizeof empty / sizeof empty[0], 4);
 }
 
 /* Layers of resnet50, and the edges: see above. Pads of both kinds, as in the data gradient they decide whether a
