@@ -95,16 +95,17 @@ static void write_out(const job *j, const piece *p, const arg *dwei)
 
 /* --- the products ----------------------------------------------------------------------------------------------- */
 
-/* sums[HALF][PANEL] += the products of seen[row][BLOCK], its first HALF, and given[row][PANEL]. */
-static void product(const float *seen, const vec *given, int64_t rows, vec *sums)
+/* sums[HALF][PANEL] += the products of seen[row][BLOCK], its first HALF, and given[row][PANEL], its first `vectors`.
+ */
+INLINE void product(const int vectors, const float *seen, const vec *given, int64_t rows, vec *sums)
 {
     vec sum[LINES][PANEL] = {{{0}}};
-    add_products(HALF, seen, 1, BLOCK, given, rows, sum);
+    add_products(HALF, vectors, seen, 1, BLOCK, given, rows, sum);
 #pragma GCC unroll 8
-    for (int l = 0; l < HALF; l++) {
-        sums[l * PANEL] += sum[l][0];
-        sums[l * PANEL + 1] += sum[l][1];
-    }
+    for (int l = 0; l < HALF; l++)
+#pragma GCC unroll 2
+        for (int v = 0; v < vectors; v++)
+            sums[l * PANEL + v] += sum[l][v];
 }
 
 static void multiply(const job *j, const piece *p, int64_t count)
@@ -117,9 +118,14 @@ static void multiply(const job *j, const piece *p, int64_t count)
             const vec *given = p->given + j->given_at[k] + i * j->given_step[k];
             const int64_t rows = j->run * kinds[k].rows;
             for (int64_t o = 0; o < outputs; o += PANEL)
-                for (int64_t c = 0; c < inputs; c += HALF)
-                    product((const float *)(seen + c / BLOCK * rows) + c % BLOCK, given + o * rows,
-                            count * kinds[k].rows, sums + (o / PANEL * inputs + c) * PANEL);
+                for (int64_t c = 0; c < inputs; c += HALF) {
+                    const float *x = (const float *)(seen + c / BLOCK * rows) + c % BLOCK;
+                    vec *to = sums + (o / PANEL * inputs + c) * PANEL;
+                    if (outputs - o >= PANEL)
+                        product(PANEL, x, given + o * rows, count * kinds[k].rows, to);
+                    else
+                        product(1, x, given + o * rows, count * kinds[k].rows, to);
+                }
         }
 }
 

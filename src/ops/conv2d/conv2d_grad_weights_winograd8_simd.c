@@ -59,7 +59,7 @@ INLINE void add_tiles(const int lines, const float *seen, int64_t next, const ve
         sum[l][0] = sums[l * PANEL];
         sum[l][1] = sums[l * PANEL + 1];
     }
-    add_products(lines, seen, 1, next, dout, tiles, sum);
+    add_products(lines, PANEL, seen, 1, next, dout, tiles, sum);
 #pragma GCC unroll 16
     for (int l = 0; l < lines; l++) {
         sums[l * PANEL] = sum[l][0];

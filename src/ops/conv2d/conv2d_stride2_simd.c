@@ -208,41 +208,42 @@ static void write_out(const job *j, int64_t k, int64_t first, int64_t count, con
 /* made[lines][PANEL] (+)= seen[blocks][apart][BLOCK] x weights[blocks][BLOCK][PANEL], for one group of one plane. */
 typedef void product(const float *seen, int64_t apart, const vec *weights, int64_t blocks, vec *made, bool add);
 
-INLINE void product_of(const int lines, const float *seen, int64_t apart, const vec *weights, int64_t blocks,
-                       vec *made, bool add)
+INLINE void product_of(const int lines, const int vectors, const float *seen, int64_t apart, const vec *weights,
+                       int64_t blocks, vec *made, bool add)
 {
     for (int64_t b = 0; b < blocks; b += SUM / BLOCK) {
         vec sum[LINES][PANEL] = {{{0}}};
         for (int64_t i = b; i < blocks && i < b + SUM / BLOCK; i++, seen += apart * BLOCK, weights += BLOCK * PANEL)
-            add_products(lines, seen, BLOCK, 1, weights, BLOCK, sum);
+            add_products(lines, vectors, seen, BLOCK, 1, weights, BLOCK, sum);
 #pragma GCC unroll 16
         for (int l = 0; l < lines; l++)
 #pragma GCC unroll 2
-            for (int v = 0; v < PANEL; v++)
+            for (int v = 0; v < vectors; v++)
                 made[l * PANEL + v] = add || b > 0 ? made[l * PANEL + v] + sum[l][v] : sum[l][v];
     }
 }
 
-#define PRODUCT(lines)                                                                                               \
-    static void product_##lines(const float *seen, int64_t apart, const vec *weights, int64_t blocks, vec *made,     \
-                                bool add)                                                                            \
+#define PRODUCT_OF(lines, vectors)                                                                                   \
+    static void product_##vectors##_##lines(const float *seen, int64_t apart, const vec *weights, int64_t blocks,    \
+                                            vec *made, bool add)                                                     \
     {                                                                                                                \
-        product_of(lines, seen, apart, weights, blocks, made, add);                                                  \
+        product_of(lines, vectors, seen, apart, weights, blocks, made, add);                                         \
     }
-#define POINTER(lines) product_##lines,
+#define PRODUCT(lines) PRODUCT_OF(lines, 1) PRODUCT_OF(lines, 2)
+#define POINTER(lines) {product_1_##lines, product_2_##lines},
 EACH_LINES(PRODUCT)
-static product *const products[LINES] = {EACH_LINES(POINTER)};
+static product *const products[LINES][PANEL] = {EACH_LINES(POINTER)};
 
 /* All planes of a chunk of `blocks` input blocks from c on. */
 static void multiply(const job *j, const vec *seen, const vec *weights, vec *made, int64_t count, int64_t c,
-                     int64_t blocks)
+                     int64_t blocks, int64_t vectors)
 {
     for (int k = 0; k < KINDS; k++) {
         const int64_t rows = count * kinds[k].rows, lines = divide_up(rows, divide_up(rows, LINES));
         for (int p = 0; p < kinds[k].planes; p++, weights += j->weights_step)
             for (int64_t r = 0; r < rows; r += lines) {
                 const vec *from = seen + j->seen_at[k] + p * j->seen_step[k] + c * rows + r;
-                products[(rows - r < lines ? rows - r : lines) - 1](
+                products[(rows - r < lines ? rows - r : lines) - 1][vectors - 1](
                     (const float *)from, rows, weights, blocks,
                     made + j->made_at[k] + p * j->made_step[k] + r * PANEL, c > 0);
             }
@@ -262,7 +263,7 @@ static void run_tiles(const job *j, int64_t first, int64_t count, span k, vec *b
             const int64_t blocks = j->C - c < j->chunk ? j->C - c : j->chunk;
             for (int64_t v = 0; v < vectors; v++)
                 transform_weights(j, o + v, c, blocks, weights + v);
-            multiply(j, seen, weights, made, count, c, blocks);
+            multiply(j, seen, weights, made, count, c, blocks, vectors);
         }
         for (int64_t v = 0; v < vectors; v++)
             write_out(j, o + v, first, count, made + v);

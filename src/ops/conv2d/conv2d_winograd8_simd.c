@@ -126,7 +126,7 @@ INLINE void sums(const int lines, const float *seen, const vec *weights, int64_t
 {
     vec sum[LINES][PANEL] = {0};
     for (; depth > 0; depth -= BLOCK, seen += LINES * BLOCK, weights += BLOCK * PANEL)
-        add_products(lines, seen, BLOCK, 1, weights, depth < BLOCK ? depth : BLOCK, sum);
+        add_products(lines, PANEL, seen, BLOCK, 1, weights, depth < BLOCK ? depth : BLOCK, sum);
 #pragma GCC unroll 16
     for (int l = 0; l < lines; l++) {
         made[l * PANEL] = sum[l][0];

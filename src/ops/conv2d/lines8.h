@@ -108,16 +108,18 @@ SQUARE(square_weights_grad, SEEN, taps, line_fold, taps, true, )
 
 /* --- products --------------------------------------------------------------------------------------------------- */
 
-/* sum[lines][PANEL] += the sum over j of x[line][j] w[j][PANEL]; lines and j are `line` and `next` apart in x. */
-INLINE void add_products(const int lines, const float *x, const int64_t line, const int64_t next, const vec *w,
-                         int64_t count, vec sum[LINES][PANEL])
+/* sum[lines][PANEL] += the sum over j of x[line][j] w[j][PANEL], the first `vectors` of a panel; lines and j are
+ * `line` and `next` apart in x. */
+INLINE void add_products(const int lines, const int vectors, const float *x, const int64_t line, const int64_t next,
+                         const vec *w, int64_t count, vec sum[LINES][PANEL])
 {
     for (; count > 0; count--, x += next, w += PANEL)
 #pragma GCC unroll 16
         for (int l = 0; l < lines; l++) {
             const vec one = vec_all(x[l * line]);
-            sum[l][0] += one * w[0];
-            sum[l][1] += one * w[1];
+#pragma GCC unroll 2
+            for (int v = 0; v < vectors; v++)
+                sum[l][v] += one * w[v];
         }
 }
 
