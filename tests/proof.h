@@ -3,6 +3,8 @@
  *
  * The numbers of values do not depend on the options, except on `gradients`, which adds some at the end; so a value
  * may be compared between two proofs of one graph by its number, and state by its name.
+ *
+ * A kernel that writes past its workspace, on either side, fails the case. After test.h.
  */
 #ifndef TEST_PROOF_H
 #define TEST_PROOF_H
@@ -30,7 +32,8 @@ typedef struct proof {
     char *start, *state; /* the state before a run, and in it */
     int64_t *state_offset;
     int64_t state_bytes;
-    char *arena;
+    int64_t *scratch; /* node -> bytes of its workspace */
+    char *arena;      /* the plan's, then guard, workspace, guard */
 } proof;
 
 static inline void proof_gradient_done(void *user, graph *g, int param, int grad)
@@ -40,7 +43,7 @@ static inline void proof_gradient_done(void *user, graph *g, int param, int grad
     g->values[grad].output = true;
 }
 
-enum { PROOF_KERNELS = 32 };
+enum { PROOF_KERNELS = 32, PROOF_GUARD = 4096, PROOF_GUARD_BYTE = 0xA5 };
 
 /* The names of all kernels that run a node of the program but were not chosen for it; returns how many. */
 static inline int proof_other_kernels(const proof *p, const char *names[PROOF_KERNELS])
@@ -112,6 +115,7 @@ static inline void proof_free(proof *p)
     free(p->start);
     free(p->state);
     free(p->state_offset);
+    free(p->scratch);
     free(p->arena);
 }
 
@@ -190,6 +194,25 @@ static inline void proof_fill(const value *v, void *data)
         proof_write(v, data, i, proof_number(v, i));
 }
 
+/* Moves all workspaces behind the arena, one in the other's place: there each can have its guards. That they have
+ * room in the arena is test_plan.c's business. Returns the bytes of it all, or -1. */
+static inline int64_t proof_guard(proof *p)
+{
+    const graph *g = &p->program.graph;
+    memory_plan *plan = &p->program.plan;
+    const int64_t from = (plan->bytes + 63) / 64 * 64 + PROOF_GUARD;
+    int64_t most = 0;
+    p->scratch = calloc((size_t)g->nnodes + 1, sizeof *p->scratch);
+    for (int i = 0; p->scratch && i < g->nnodes; i++) {
+        if (plan->workspace[i] < 0)
+            continue;
+        p->scratch[i] = g->nodes[i].kernel->workspace(g, &g->nodes[i]);
+        plan->workspace[i] = from;
+        most = p->scratch[i] > most ? p->scratch[i] : most;
+    }
+    return p->scratch ? from + most + PROOF_GUARD : -1;
+}
+
 /* Memory, the state's first numbers, and the steps. */
 static inline brasa_status proof_load(proof *p)
 {
@@ -207,7 +230,8 @@ static inline brasa_status proof_load(proof *p)
     }
     p->start = calloc(1, (size_t)p->state_bytes + 64);
     p->state = aligned_alloc(64, (size_t)p->state_bytes + 64);
-    p->arena = aligned_alloc(64, (size_t)p->program.plan.bytes + 64);
+    const int64_t bytes = proof_guard(p);
+    p->arena = bytes < 0 ? NULL : aligned_alloc(64, (size_t)(bytes + 63) / 64 * 64);
     if (!p->state_offset || !p->start || !p->state || !p->arena)
         return BRASA_OUT_OF_MEMORY;
     for (int v = 0; v < g->nvalues; v++)
@@ -217,7 +241,31 @@ static inline brasa_status proof_load(proof *p)
     return BRASA_OK;
 }
 
-/* One run from the starting state, in an arena full of the byte `rubbish`: 255 makes NaN of every number in it. */
+static inline bool proof_guarded(const char *guard)
+{
+    return *guard == (char)PROOF_GUARD_BYTE && memcmp(guard, guard + 1, PROOF_GUARD - 1) == 0;
+}
+
+static inline brasa_status proof_step(proof *p, int i, int rubbish)
+{
+    const step *s = &p->program.steps[i];
+    int64_t nanoseconds;
+    if (!s->workspace)
+        return program_repeat(&p->program, i, 1, &nanoseconds);
+    const int64_t bytes = p->scratch[s->node - p->program.graph.nodes];
+    char *before = (char *)s->workspace - PROOF_GUARD, *behind = (char *)s->workspace + bytes;
+    memset(before, PROOF_GUARD_BYTE, PROOF_GUARD);
+    memset(s->workspace, rubbish, (size_t)bytes);
+    memset(behind, PROOF_GUARD_BYTE, PROOF_GUARD);
+    const brasa_status status = program_repeat(&p->program, i, 1, &nanoseconds);
+    if (!proof_guarded(before) || !proof_guarded(behind))
+        test_fail(__FILE__, __LINE__, "%s of %s '%s' writes %s its workspace of %lld bytes", s->kernel->name,
+                  s->node->op->name, s->node->name, proof_guarded(before) ? "behind" : "before", (long long)bytes);
+    return status;
+}
+
+/* One run from the starting state, in an arena and workspaces full of the byte `rubbish`: 255 makes NaN of every
+ * number in them. */
 static inline brasa_status proof_run(proof *p, int rubbish)
 {
     const graph *g = &p->program.graph;
@@ -228,7 +276,10 @@ static inline brasa_status proof_run(proof *p, int rubbish)
             memset(p->arena + g->values[v].offset, 0, (size_t)g->values[v].bytes); /* the padding of its layout */
             proof_fill(&g->values[v], p->arena + g->values[v].offset);
         }
-    return program_run(&p->program);
+    brasa_status status = BRASA_OK;
+    for (int i = 0; i < p->program.nsteps && status == BRASA_OK; i++)
+        status = proof_step(p, i, rubbish);
+    return status;
 }
 
 /* compile, load and run. */
