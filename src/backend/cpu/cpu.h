@@ -13,4 +13,11 @@ void cpu_layouts(const graph *g, const node *n, layout *in, layout *out);
 /* For kernel.supports: input 0 is N x C x H x W with enough channels to be laid out in blocks. */
 bool cpu_is_blocked(const graph *g, const node *n);
 
+/* Tensors of so many bytes are in no cache any more when the next node reads them: kernels write them past all. */
+enum { STREAM_LEAST = 32 << 20 };
+static inline bool is_huge(const arg *a)
+{
+    return a->count * (int64_t)dtype_size(a->type) >= STREAM_LEAST;
+}
+
 #endif

@@ -60,10 +60,7 @@ static inline vec vec_activate(vec x, activation act)
     return act == ACT_RELU6 ? vec_choose((veci)(x >= 6), vec_all(6), x) : x;
 }
 
-/* Tensors of so many bytes are in no cache any more when the next node reads them. */
-enum { STREAM_LEAST = 32 << 20 };
-
-/* Past the caches, for such tensors: a line that is written whole need not be read first. A quarter faster for
+/* Past the caches, for huge tensors: a line that is written whole need not be read first. A quarter faster for
  * tensors of 50 and 100 MB beside a cache of 32 MB. */
 static inline void vec_store(vec *to, vec x, bool stream)
 {

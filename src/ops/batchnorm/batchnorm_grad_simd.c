@@ -79,7 +79,7 @@ static void slopes_range(const step *s, int64_t begin, int64_t end)
     const batchnorm_args a = batchnorm_args_of(s);
     sums *part = s->workspace;
     vec *dres = dres_of(s);
-    const bool stream = dres && is_huge(s);
+    const bool stream = dres && is_huge(&s->out[0]);
     for (int64_t item = begin; item < end; item++) {
         piece p = piece_of(&v, item);
         const slope g = slope_of(s, &v, &a, p.b);
@@ -134,7 +134,7 @@ static void slopes_write_range(const step *s, int64_t begin, int64_t end)
     const blocks v = blocks_in(s->attr, &s->in[0].shape);
     const batchnorm_args a = batchnorm_args_of(s);
     const vec *dres = dres_of(s);
-    const bool stream = is_huge(s) && !is_in_place(s);
+    const bool stream = is_huge(&s->out[0]) && !is_in_place(s);
     for (int64_t item = end - 1; item >= begin; item--) {
         piece p = piece_of(&v, item);
         const slope g = slope_of(s, &v, &a, p.b);

@@ -63,7 +63,7 @@ static void normalize_run(affine f, bounds act, const vec *src, const vec *res, 
  * cache (recompute.c). */
 static bool is_streamed(const step *s)
 {
-    return (is_huge(s) || s->node->role == ROLE_GRADIENT) && !is_in_place(s);
+    return (is_huge(&s->out[0]) || s->node->role == ROLE_GRADIENT) && !is_in_place(s);
 }
 
 static void normalize_piece(const step *s, const blocks *v, const batchnorm_args *a, piece p, const affine *f)

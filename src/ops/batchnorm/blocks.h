@@ -200,12 +200,6 @@ static inline vec normalize(vec x, const affine *f)
 
 /* --- two passes ---------------------------------------------------------------------------------------------- */
 
-/* No cache holds the tensors of a step: next to nothing of them is left when the next node comes. */
-static inline bool is_huge(const step *s)
-{
-    return s->in[0].count * (int64_t)sizeof(float) >= STREAM_LEAST;
-}
-
 /* Output 0 lies where an input lies: its lines are in the cache anyway. */
 static inline bool is_in_place(const step *s)
 {

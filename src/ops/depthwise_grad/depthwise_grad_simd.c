@@ -202,7 +202,7 @@ static void planes_range(const step *s, int64_t begin, int64_t end)
 {
     const depthwise v = depthwise_of(s->attr, &s->in[0].shape, &s->in[2].shape);
     const bool near = is_near(&v);
-    const bool stream = near && s->out[0].count * (int64_t)sizeof(float) >= STREAM_LEAST;
+    const bool stream = near && is_huge(&s->out[0]);
     for (int64_t item = begin; item < end; item++) {
         const plane p = {.src = (const vec *)s->in[0].data + item * v.HW,
                          .wei = (const vec *)s->in[1].data + item % v.blocks * v.RS,

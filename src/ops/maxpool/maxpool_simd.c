@@ -21,11 +21,6 @@ static plane plane_of(const window_attr *t, const shape *src, const shape *dst)
     return p;
 }
 
-static bool is_huge(const arg *a)
-{
-    return a->count * (int64_t)sizeof(float) >= STREAM_LEAST;
-}
-
 /* --- forward ------------------------------------------------------------------------------------------------- */
 
 typedef struct best {
