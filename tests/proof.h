@@ -161,15 +161,19 @@ static inline void proof_write(const value *v, void *data, int64_t element, doub
         ((int64_t *)data)[i] = (int64_t)x;
 }
 
-/* Numbers that depend on the name only, rounded to float so that both precisions start alike. Constants are
- * shaken a little: a scale of one everywhere would hide a scale that is never applied. */
-static inline double proof_number(const value *v, int64_t i)
+static inline random_stream proof_stream(const char *name)
 {
     uint32_t hash = 2166136261u;
-    for (const char *c = v->name ? v->name : ""; *c; c++)
+    for (const char *c = name ? name : ""; *c; c++)
         hash = (hash ^ (uint8_t)*c) * 16777619u;
-    const random_stream s = {.seed = 1, .purpose = RANDOM_TEST, .stream = hash & 0xFFFFFF};
-    double x = random_uniform(&s, (uint64_t)i, 0, 1);
+    return (random_stream){.seed = 1, .purpose = RANDOM_TEST, .stream = hash & 0xFFFFFF};
+}
+
+/* Numbers that depend on the name only, rounded to float so that both precisions start alike. Constants are
+ * shaken a little: a scale of one everywhere would hide a scale that is never applied. */
+static inline double proof_number(const value *v, const random_stream *s, int64_t i)
+{
+    double x = random_uniform(s, (uint64_t)i, 0, 1);
     if (v->classes)
         return floor(x * v->classes);
     if (v->kind == VALUE_SLOT || v->kind == VALUE_COUNTER)
@@ -181,7 +185,7 @@ static inline double proof_number(const value *v, int64_t i)
         return (float)(v->start.a + (v->start.b - v->start.a) * x);
     case START_NORMAL:
     case START_TRUNCATED: /* what is cut off does no harm here */
-        return (float)(v->start.a + v->start.b * random_normal(&s, (uint64_t)i));
+        return (float)(v->start.a + v->start.b * random_normal(s, (uint64_t)i));
     case START_CONSTANT:
         break;
     }
@@ -190,8 +194,9 @@ static inline double proof_number(const value *v, int64_t i)
 
 static inline void proof_fill(const value *v, void *data)
 {
+    const random_stream s = proof_stream(v->name);
     for (int64_t i = 0, count = shape_count(&v->shape); i < count; i++)
-        proof_write(v, data, i, proof_number(v, i));
+        proof_write(v, data, i, proof_number(v, &s, i));
 }
 
 /* Moves all workspaces behind the arena, one in the other's place: there each can have its guards. That they have
