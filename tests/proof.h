@@ -269,9 +269,8 @@ static inline brasa_status proof_step(proof *p, int i, int rubbish)
     return status;
 }
 
-/* One run from the starting state, in an arena and workspaces full of the byte `rubbish`: 255 makes NaN of every
- * number in them. */
-static inline brasa_status proof_run(proof *p, int rubbish)
+/* The starting state, the inputs, and an arena full of the byte `rubbish`, before the first step. */
+static inline void proof_begin(proof *p, int rubbish)
 {
     const graph *g = &p->program.graph;
     memcpy(p->state, p->start, (size_t)p->state_bytes);
@@ -281,6 +280,12 @@ static inline brasa_status proof_run(proof *p, int rubbish)
             memset(p->arena + g->values[v].offset, 0, (size_t)g->values[v].bytes); /* the padding of its layout */
             proof_fill(&g->values[v], p->arena + g->values[v].offset);
         }
+}
+
+/* One run from the start; rubbish 255 makes NaN of every number in the arena and in the workspaces. */
+static inline brasa_status proof_run(proof *p, int rubbish)
+{
+    proof_begin(p, rubbish);
     brasa_status status = BRASA_OK;
     for (int i = 0; i < p->program.nsteps && status == BRASA_OK; i++)
         status = proof_step(p, i, rubbish);

@@ -77,6 +77,102 @@ TEST(sizes)
     each_case(1, CASE_PLAN | CASE_FAILS, CASE_PLAN, check_sizes);
 }
 
+/* --- parts ---------------------------------------------------------------------------------------------------- */
+
+enum {
+    GAP = 192,
+    GAP_BYTE = 0xFF,
+    MOST_ARGS = 32,
+    MOST_TAKERS = 100
+}; /* the byte makes NaN, should a kernel read it */
+
+static struct {
+    const kernel *of[MOST_TAKERS];
+    int count;
+} takers; /* kernels that were given a part */
+
+static bool took(const kernel *k)
+{
+    bool found = false;
+    for (int i = 0; i < takers.count; i++)
+        found = found || takers.of[i] == k;
+    return found;
+}
+
+/* Whether it might be a part of a larger tensor, see graph/parts.c: it fills its blocks of channels. */
+static bool may_be_part(const arg *a)
+{
+    bool fits = a->shape.rank > 1 && a->shape.dim[0] > 1 && !a->layout.permuted && a->count == shape_count(&a->shape);
+    for (int b = 0; b < a->layout.nblocks; b++)
+        fits = fits && a->layout.axis[b] == 1;
+    return fits;
+}
+
+/* A tensor in so many pieces, samples or one, with a gap behind each. */
+typedef struct spread {
+    arg arg;
+    int64_t pieces, bytes, far; /* of a piece; from one to the next */
+} spread;
+
+static spread spread_out(const arg *a, bool part, bool elements)
+{
+    spread s = {.arg = *a, .pieces = part ? a->shape.dim[0] : 1};
+    const int64_t size = (int64_t)dtype_size(a->type);
+    s.bytes = a->count / s.pieces * size;
+    s.far = (s.bytes + 63) / 64 * 64 + GAP;
+    s.arg.data = aligned_alloc(64, (size_t)(s.pieces * s.far));
+    s.arg.sample = part ? s.far / size : a->sample;
+    memset(s.arg.data, GAP_BYTE, (size_t)(s.pieces * s.far));
+    for (int64_t n = 0; elements && n < s.pieces; n++)
+        memcpy((char *)s.arg.data + n * s.far, (const char *)a->data + n * s.bytes, (size_t)s.bytes);
+    return s;
+}
+
+/* Whether it has the bits of `want`, and nothing in the gaps. */
+static bool is_same(const spread *s, const arg *want)
+{
+    bool same = true;
+    for (int64_t n = 0; n < s->pieces; n++) {
+        const char *piece = (const char *)s->arg.data + n * s->far;
+        same = same && memcmp(piece, (const char *)want->data + n * s->bytes, (size_t)s->bytes) == 0;
+        for (int64_t i = s->bytes; i < s->far; i++)
+            same = same && piece[i] == (char)GAP_BYTE;
+    }
+    return same;
+}
+
+/* Step i, which just ran, once more with parts for all tensors that its kernel takes as such: the bits are the same.
+ */
+static void check_parts(proof *p, int i)
+{
+    const step before = p->program.steps[i];
+    const kernel *k = before.kernel;
+    const int nin = before.nin, count = nin + before.nout;
+    spread spreads[MOST_ARGS];
+    arg args[MOST_ARGS];
+    bool any = false;
+    if ((!k->parts_in && !k->parts_out) || count > MOST_ARGS)
+        return;
+    for (int a = 0; a < count; a++) {
+        const arg *from = a < nin ? &before.in[a] : &before.out[a - nin];
+        const bool taken = (a < nin ? k->parts_in >> a : k->parts_out >> (a - nin)) & 1;
+        spreads[a] = spread_out(from, taken && may_be_part(from), a < nin);
+        args[a] = spreads[a].arg;
+        any = any || (taken && may_be_part(from));
+    }
+    p->program.steps[i].in = args;
+    p->program.steps[i].out = args + nin;
+    CHECK_STATUS(proof_step(p, i, 255), BRASA_OK);
+    p->program.steps[i] = before;
+    for (int a = 0; a < count; a++) {
+        if (a >= nin && !is_same(&spreads[a], &before.out[a - nin]))
+            test_fail(__FILE__, __LINE__, "%s, given parts, makes another output %d", k->name, a - nin);
+        free(spreads[a].arg.data);
+    }
+    if (any && !took(k) && takers.count < MOST_TAKERS)
+        takers.of[takers.count++] = k;
+}
+
 /* --- kernels in float against the reference in double --------------------------------------------------------- */
 
 static double largest(const proof *p, int v)
@@ -132,13 +228,18 @@ static bool padding_is_zero(const proof *p, int v)
     return zero;
 }
 
-/* Every element is written, and nothing unwritten is read: other rubbish in the arena changes no bit. */
+/* Every element is written, and nothing unwritten is read: other rubbish in the arena changes no bit. Nor do parts.
+ */
 static void check_written(proof *p)
 {
     const graph *g = &p->program.graph;
     char *before = malloc((size_t)p->program.plan.bytes + 1);
     memcpy(before, p->arena, (size_t)p->program.plan.bytes);
-    CHECK_STATUS(proof_run(p, 60), BRASA_OK); /* small numbers everywhere, where NaN was */
+    proof_begin(p, 60); /* small numbers everywhere, where NaN was */
+    for (int i = 0; i < p->program.nsteps; i++) {
+        CHECK_STATUS(proof_step(p, i, 60), BRASA_OK);
+        check_parts(p, i);
+    }
     for (int v = 0; v < g->nvalues; v++) {
         const value *x = &g->values[v];
         if (!proof_readable(p, v) || x->state >= 0)
@@ -192,6 +293,11 @@ static void check_kernels(brasa_context *ctx, const op_def *op, const op_case *c
 TEST(kernels)
 {
     each_case(2, CASE_PLAN | CASE_FAILS, 0, check_kernels);
+    CASE("each that takes parts was given one");
+    for (int i = 0; op_at(i); i++)
+        for (const kernel *k = kernel_next(op_at(i), F32, NULL); k; k = kernel_next(op_at(i), F32, k))
+            if ((k->parts_in || k->parts_out) && k->isa == isa_available() && !took(k))
+                test_fail(__FILE__, __LINE__, "%s was not", k->name);
 }
 
 /* --- the passes change no bit --------------------------------------------------------------------------------- */

@@ -52,6 +52,21 @@ static void build_caffe(brasa_graph *g)
     finish(module(brasa_apply(module(start(g), bare), "maxpool 3 stride=2 ceil"), bare));
 }
 
+/* Convolutions whose own kernels write to where a part is, and read there: of stride 2, and of 1 x 1. */
+static void build_stride2(brasa_graph *g)
+{
+    brasa_tensor x = bare(brasa_input(g, "image", 3, 24, 24), 64, "3 pad=1");
+    brasa_tensor a = bare(x, 64, "3 stride=2 pad=1"), b = bare(x, 128, "3 stride=2 pad=1");
+    finish(brasa_add(brasa_concat(g, (brasa_tensor[]){a, b}, 2), bare(x, 192, "3 stride=2 pad=1")));
+}
+
+static void build_strassen(brasa_graph *g)
+{
+    brasa_tensor x = bare(brasa_input(g, "image", 3, 14, 14), 128, "3 pad=1");
+    brasa_tensor a = bare(x, 128, "1"), b = bare(a, 256, "1");
+    finish(brasa_concat(g, (brasa_tensor[]){a, b}, 2));
+}
+
 /* Nothing between a convolution and the concat: its gradients read slices. */
 static void build_linear(brasa_graph *g)
 {
@@ -150,9 +165,12 @@ static const struct network {
     const char *name;
     void (*build)(brasa_graph *g);
     left one, three, inferred; /* of a training step of one sample and of three, and of three in evaluation */
+    const char *kernels;       /* to prefer */
 } networks[] = {
     {"GoogLeNet", build_googlenet, {0, 0, 8}, {0, 0, 8}, {1, 0, 0}},
     {"GoogLeNet without batch norm", build_caffe, {0, 0, 8}, {2, 0, 16}, {2, 0, 0}},
+    {"stride 2", build_stride2, {0, 0, 2}, {0, 0, 2}, {0, 0, 0}, "stride2"},
+    {"1 x 1", build_strassen, {0, 0, 2}, {1, 1, 1}, {0, 0, 0}, "strassen"},
     {"linear", build_linear, {0, 0, 2}, {1, 1, 1}, {1, 0, 0}},
     {"odd channels", build_odd, {1, 2, 0}, {1, 2, 0}, {1, 0, 0}},
     {"a fetched branch", build_fetched_branch, {1, 0, 2}, {1, 0, 2}, {1, 0, 0}},
@@ -237,6 +255,7 @@ TEST(same_bits)
                 const bool blocks = isa_available() >= ISA_AVX2 && !ways[w].kernels && ways[w].real == F32;
                 proof_options o = ways[w];
                 o.batch = batch;
+                o.kernels = blocks ? n->kernels : o.kernels;
                 o.gradients = true;
                 check_network(ctx, n, o, blocks ? batch == 3 ? &n->three : NULL : batch == 1 ? &n->one : NULL);
                 o.evaluation = true;
