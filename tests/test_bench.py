@@ -1,26 +1,33 @@
-"""`./run bench` without PyTorch, beside a made-up one, and killed in a full run."""
-import json, os, stat, subprocess, sys, tempfile, time
+"""`./run bench` without PyTorch, beside a made-up one, and killed in a full run; and its rules."""
+import json, os, stat, subprocess, sys, tempfile, time, types
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "tools"))
 from checks import BRASA, SOURCE, check, finish
 
+sys.path.insert(0, os.path.join(SOURCE, "tools"))
+sys.dont_write_bytecode = True
+import bench as benchmark
+
 BENCH = [sys.executable, os.path.join(SOURCE, "tools", "bench.py"), "--brasa", BRASA, "--turn", "0.02"]
 
-# In the place of a Python that has torch: a second a step, but for one form that is quicker, and one that fails.
+# In the place of a Python that has torch.
 FAKE = """#!%s
 import json, sys
 if sys.argv[1] == "-c":
     print("9.9.9")
     sys.exit()
-network, batch, threads, form, mode = sys.argv[2:]
-if (form, mode) == ("contiguous", "compiled"):
-    sys.exit("no compiler")
-took = 0.5 if (form, mode) == ("channels_last", "compiled") else 1.0
+network, batch, threads, *form = sys.argv[2:]
+took = %r.get(" ".join(form)) or sys.exit("no compiler")
 print(json.dumps({"version": "9.9.9", "step_s": took}), flush=True)
 for line in sys.stdin:
     print(json.dumps({"median_s": took, "spread_s": 0.1, "min_s": took, "max_s": took, "steps": 3, "peak_rss_bytes": 10**9}),
           flush=True)
-""" % sys.executable
+"""
+
+
+def fake(folder, *steps):
+    """Forms that take so many seconds a step, in the order in which they are tried; those that are left out fail."""
+    return script(folder, "fake", FAKE % (sys.executable, dict(zip(benchmark.FORMS, steps))))
 
 
 def bench(*words, **environment):
@@ -61,8 +68,8 @@ def test_alone(folder):
 
 
 def test_beside_torch(folder):
-    out, fake = os.path.join(folder, "beside.jsonl"), script(folder, "fake", FAKE)
-    r = bench("--networks", "mnist_cnn", "--threads", "1", "--full", "--out", out, "--torch-python", fake)
+    out, torch = os.path.join(folder, "beside.jsonl"), fake(folder, 1.0, 0.5, 1.0)
+    r = bench("--networks", "mnist_cnn", "--threads", "1", "--full", "--out", out, "--torch-python", torch)
     check("beside torch", r.returncode == 0 and not r.stderr, (r.returncode, r.stderr))
     row = rows(out)[0]
     theirs = row["pytorch"]
@@ -75,9 +82,52 @@ def test_beside_torch(folder):
     r = bench("--markdown", "--out", out)
     check("as Markdown", r.returncode == 0 and "| mnist_cnn | 128 | 1 |" in r.stdout and f"| {ratio} |" in r.stdout
           and "PyTorch 9.9.9" in r.stdout, r.stdout)
-    broken = script(folder, "broken", FAKE.replace('("contiguous", "compiled")', "(form, mode)"))
-    r = bench("--networks", "letter_mlp", "--out", out, "--torch-python", broken)
+    r = bench("--networks", "letter_mlp", "--out", out, "--torch-python", fake(folder))
     check("a torch that fails is told", r.returncode == 1 and "PyTorch: no compiler" in r.stderr, (r.returncode, r.stderr))
+
+
+class FakeBrasa:
+    """Steps of so many seconds, which nobody waits for."""
+
+    def __init__(self, step):
+        self.seconds, self.machine = step, {"onednn": None}
+
+    def peak(self, threads):
+        return {}
+
+    def step(self, *words):
+        return {"median_s": self.seconds, "peak_rss_bytes": 0}
+
+
+def measured(folder, full, ours, *theirs):
+    """A cell after its rounds, with steps of so many seconds."""
+    run = types.SimpleNamespace(full=full, turn=0.02, python=fake(folder, *theirs), brasa=FakeBrasa(ours),
+                                known_form=lambda cell: None, show=lambda text: None, end=time.monotonic() + 500)
+    m = benchmark.Measurement(run, benchmark.Cell("mnist_cnn", 128, 1), 500)
+    try:
+        m.brasa_turn()
+        m.try_forms()
+        m.rounds()
+    finally:
+        for worker in m.workers.values():
+            worker.close()
+    return m
+
+
+def test_rules(folder):
+    """Which forms are measured further, and how often."""
+    m = measured(folder, True, 6, 10, 13.9, 14.1, 9)
+    check("far behind", m.refused == {"contiguous eager": "far slower: 14.1 s to warm up"}, m.refused)
+    check("not so far", len(m.theirs["channels_last compiled"]) == 1, m.theirs)
+    check("long steps have two rounds", len(m.ours) == 2 and len(m.theirs["contiguous compiled"]) == 2, m.theirs)
+    m = measured(folder, True, 0.1, 1, 4.9, 2, 1.05)
+    check("with short steps each form is measured", not m.refused and len(m.theirs) == 4, m.refused)
+    check("the close ones in all rounds", [len(m.theirs[form]) for form in benchmark.FORMS] == [3, 1, 1, 3], m.theirs)
+    for full, step, rounds in (True, 0.49, 7), (True, 0.51, 3), (False, 0.49, 3), (True, 5.1, 2), (False, 5.1, 1):
+        m = measured(folder, full, step, 0.2)
+        check(f"rounds with steps of {step} s{', all of it' * full}", len(m.ours) == rounds, len(m.ours))
+    m = measured(folder, True, 0.1, 0.51)
+    check("and where those of PyTorch are longer", len(m.ours) == 3, len(m.ours))
 
 
 def test_goes_on(folder):
@@ -109,5 +159,6 @@ def test_goes_on(folder):
 with tempfile.TemporaryDirectory() as folder:
     test_alone(folder)
     test_beside_torch(folder)
+    test_rules(folder)
     test_goes_on(folder)
 finish()
