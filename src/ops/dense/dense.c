@@ -180,7 +180,7 @@ const op_def dense_grad_data_op = {.name = "dense_grad_data", .attr_size = sizeo
 const op_def dense_grad_weights_op = {
     .name = "dense_grad_weights", .attr_size = sizeof(dense_attr), .fuse = dense_fuse_update, .cost = cost};
 const op_def dense_update_op = {.name = "dense_update",
-                                .attr_size = sizeof(dense_update_attr),
+                                .attr_size = sizeof(fused_update_attr),
                                 .fuse = dense_fuse_data,
                                 .cost = dense_update_cost};
 

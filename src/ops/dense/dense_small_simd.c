@@ -254,20 +254,20 @@ static brasa_status dense_grad_weights(const step *s)
 
 static void update_part(void *user, int64_t first, int64_t count, float *dwei)
 {
-    dense_part_run(user, first, count, dwei);
+    fused_part_run(user, first, count, dwei);
 }
 
 static void update_range(const step *s, int64_t begin, int64_t end)
 {
-    dense_part part;
-    dense_part_init(&part, s);
+    fused_part part;
+    fused_part_init(&part, s);
     gradient_items(s, begin, end, update_part, &part);
 }
 
 static brasa_status dense_update(const step *s)
 {
     gradient_for(s, update_range);
-    if (s->nout > 1 + s->nin - DENSE_SLOTS)
+    if (s->nout > 1 + s->nin - FUSED_SLOTS)
         gradient_bias(s, s->out[s->nout - 1].data);
     return BRASA_OK;
 }
@@ -280,14 +280,14 @@ static const value *weights_of(const graph *g, const node *n)
     return &g->values[n->op == &dense_op                ? n->in[1]
                       : n->op == &dense_grad_data_op    ? n->in[0]
                       : n->op == &dense_grad_weights_op ? n->out[0]
-                                                        : n->in[DENSE_WEI]];
+                                                        : n->in[FUSED_WEI]];
 }
 
 static bool supports(const graph *g, const node *n)
 {
     const value *wei = weights_of(g, n);
     const layout own = block_layout();
-    if (n->op == &dense_update_op && ((const dense_update_attr *)n->attr)->data)
+    if (n->op == &dense_update_op && ((const fused_update_attr *)n->attr)->data)
         return false;
     if (!simd_matches(g, n) || wei->shape.rank != 2 || layout_count(&own, &wei->shape) > SMALL)
         return false;
@@ -301,8 +301,8 @@ static void layouts(const graph *g, const node *n, layout *in, layout *out)
     if (n->op == &dense_grad_weights_op)
         out[0] = block_layout();
     else if (n->op == &dense_update_op)
-        for (int k = 0; k < 1 + n->nin - DENSE_SLOTS; k++)
-            in[k ? DENSE_SLOTS + k - 1 : DENSE_WEI] = out[k] = block_layout();
+        for (int k = 0; k < 1 + n->nin - FUSED_SLOTS; k++)
+            in[k ? FUSED_SLOTS + k - 1 : FUSED_WEI] = out[k] = block_layout();
     else
         in[n->op == &dense_op ? 1 : 0] = block_layout();
 }
@@ -322,6 +322,6 @@ const kernel SIMD_TABLE(dense_small)[] = {
     SMALL_KERNEL(dense_op, dense, .open = NULL),
     SMALL_KERNEL(dense_grad_data_op, dense_grad_data, .workspace = workspace),
     SMALL_KERNEL(dense_grad_weights_op, dense_grad_weights, .open = NULL),
-    SMALL_KERNEL(dense_update_op, dense_update, .open = dense_update_open_fast),
+    SMALL_KERNEL(dense_update_op, dense_update, .open = fused_update_open_fast),
     {0},
 };

@@ -74,25 +74,25 @@ static bool matrices_of(const layout *l, const shape *wei, matrices *m)
 static matrices matrices_here(const step *s)
 {
     matrices m;
-    matrices_of(&s->in[DENSE_WEI].layout, &s->in[DENSE_WEI].shape, &m);
+    matrices_of(&s->in[FUSED_WEI].layout, &s->in[FUSED_WEI].shape, &m);
     return m;
 }
 
 static bool supports(const graph *g, const node *n)
 {
-    const value *wei = &g->values[n->in[DENSE_WEI]];
+    const value *wei = &g->values[n->in[FUSED_WEI]];
     matrices m;
     return g->ctx->isa == SIMD_ISA && (!wei->settled || matrices_of(&wei->layout, &wei->shape, &m));
 }
 
 static void layouts(const graph *g, const node *n, layout *in, layout *out)
 {
-    const value *wei = &g->values[n->in[DENSE_WEI]];
+    const value *wei = &g->values[n->in[FUSED_WEI]];
     matrices m;
     matrices_of(&wei->layout, &wei->shape, &m);
-    dense_update_layouts(g, n, in, out);
+    fused_update_layouts(g, n, in, out);
     in[0] = m.src;
-    if (((const dense_update_attr *)n->attr)->data)
+    if (((const fused_update_attr *)n->attr)->data)
         out[n->nout - 1] = m.src;
 }
 
@@ -132,11 +132,11 @@ static int64_t sums_of(const matrices *m)
 
 static int64_t workspace(const graph *g, const node *n)
 {
-    const value *wei = &g->values[n->in[DENSE_WEI]];
+    const value *wei = &g->values[n->in[FUSED_WEI]];
     matrices m;
     matrices_of(&wei->layout, &wei->shape, &m);
     const int64_t N = g->values[n->in[1]].shape.dim[0];
-    const bool sums = ((const dense_update_attr *)n->attr)->data && m.by_input;
+    const bool sums = ((const fused_update_attr *)n->attr)->data && m.by_input;
     return (packed(&m, N) + (sums ? sums_of(&m) * N * m.rows : 0)) * (int64_t)sizeof(float);
 }
 
@@ -201,7 +201,7 @@ typedef struct part {
  * computed. */
 static inline void prefetch(const step *s, int64_t at, int64_t width)
 {
-    for (int k = 0; k <= s->nin - DENSE_SLOTS && at + width <= s->out[k].count; k++)
+    for (int k = 0; k <= s->nin - FUSED_SLOTS && at + width <= s->out[k].count; k++)
         for (int64_t i = 0; i < width; i += 64 / (int64_t)sizeof(float))
             __builtin_prefetch((const float *)s->out[k].data + at + i, 1);
 }
@@ -245,7 +245,7 @@ typedef struct pass {
     matrices m;
     int64_t N;
     const float *rows, *cols; /* packed */
-    dense_part update;
+    fused_part update;
 } pass;
 
 static pass pass_of(const step *s)
@@ -263,7 +263,7 @@ static void run_part(pass *a, const part *p, int64_t r, const float *col)
     const bool whole = p->span == a->m.cols && p->stride == a->m.cols;
     gradient(a->s, &a->m, p, a->rows + r * a->N, col, dwei);
     for (int64_t i = 0; i < (whole ? 1 : p->lines); i++)
-        dense_part_run(&a->update, p->first + i * a->m.cols, whole ? p->lines * p->span : p->span,
+        fused_part_run(&a->update, p->first + i * a->m.cols, whole ? p->lines * p->span : p->span,
                        dwei + i * p->stride);
 }
 
@@ -284,7 +284,7 @@ static void data_of_part(const pass *a, const part *p, const float *col, int64_t
 {
     const int64_t width = (int64_t)a->m.vectors * BLOCK;
     for (int64_t i = 0; i < p->lines; i++) {
-        const float *wei = (const float *)a->s->in[DENSE_WEI].data + p->first + i * a->m.cols;
+        const float *wei = (const float *)a->s->in[FUSED_WEI].data + p->first + i * a->m.cols;
         for (int64_t n = 0; n < a->N; n++) {
             vec here = {0};
             for (int64_t c = 0; c < p->span; c += BLOCK)
@@ -314,7 +314,7 @@ static void update_range(const step *s, int64_t begin, int64_t end)
 {
     pass a = pass_of(s);
     const int64_t most = lines_of(&a.m), items = groups_of(a.m.rows, most);
-    dense_part_init(&a.update, s);
+    fused_part_init(&a.update, s);
     for (int64_t item = begin; item < end; item++) {
         const int64_t r = item % items * most;
         run_rows(&a, item / items, r, a.m.rows - r < most ? a.m.rows - r : most, false, NULL);
@@ -333,7 +333,7 @@ static void inputs_range(const step *s, int64_t begin, int64_t end)
     pass a = pass_of(s);
     const matrices *m = &a.m;
     const int64_t most = lines_of(m), items = groups_of(m->rows, most), sums = sums_of(m);
-    dense_part_init(&a.update, s);
+    fused_part_init(&a.update, s);
     for (int64_t item = begin, next; item < end; item = next) {
         const int64_t i = item / items, first = m->count * i / sums;
         next = (i + 1) * items < end ? (i + 1) * items : end;
@@ -368,7 +368,7 @@ static void data_range(const step *s, int64_t begin, int64_t end)
 {
     const matrices m = matrices_here(s);
     const arg *dsrc = dense_update_dsrc(s);
-    const float *wei = s->in[DENSE_WEI].data, *ddst = s->in[1].data;
+    const float *wei = s->in[FUSED_WEI].data, *ddst = s->in[1].data;
     const int64_t N = s->in[1].shape.dim[0], length = dsrc->count / N;
     float sums[DENSE_FEW][DATA_SPAN];
     for (int64_t c = begin * DATA_SPAN; c < end * DATA_SPAN && c < length; c += DATA_SPAN) {
@@ -410,7 +410,7 @@ const kernel SIMD_TABLE(dense_update)[] = {
         .isa = SIMD_ISA,
         .supports = supports,
         .layouts = layouts,
-        .open = dense_update_open_fast,
+        .open = fused_update_open_fast,
         .workspace = workspace,
         .run = dense_update,
     },
