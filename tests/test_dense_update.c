@@ -1,9 +1,11 @@
-/* test_dense_update.c - the gradient of a dense layer's weights and their update, in one pass: trains as the two do
- * apart, in every layout and with every optimizer, only where nobody else wants the gradient, and without its room.
+/* test_dense_update.c - the gradient of a dense layer's weights and their update, in one pass, and the same of
+ * convolutions with few pixels: trains as the two do apart, in every layout and with every optimizer, only where
+ * nobody else wants the gradient, and without its room.
  */
 #include "test.h"
 #include "each_case.h"
 #include "task.h"
+#include "ops/conv2d/conv2d.h"
 #include "ops/dense/dense.h"
 #include "train/session.h"
 
@@ -34,6 +36,17 @@ static void build_conv(brasa_graph *g)
     brasa_tensor x = brasa_relu(brasa_apply(brasa_input(g, "image", 3, 9, 9), "conv 20 3x3 name=conv"));
     x = brasa_relu(brasa_apply(brasa_flatten(x), "dense 130 name=fc1"));
     brasa_apply(x, "classify 5 name=fc2");
+}
+
+/* Four convolutions, whose channels fill no block: 180 outputs of one tap, with the batch, and twice 45 of nine taps.
+ * The first one has too few inputs. */
+static void build_small_pictures(brasa_graph *g)
+{
+    brasa_tensor x = brasa_relu(brasa_apply(brasa_input(g, "image", 3, 9, 9), "conv 20 4x4 name=conv1"));
+    x = brasa_relu(brasa_apply(x, "conv 70 1x1 name=conv2"));
+    x = brasa_relu(brasa_apply(x, "conv 40 3x3 stride=2 pad=1 name=conv3"));
+    x = brasa_relu(brasa_apply(x, "conv 17 3x3 pad=1 bias=no name=conv4"));
+    brasa_apply(brasa_flatten(x), "classify 5 name=fc");
 }
 
 /* One step; a session in double is fed with doubles. */
@@ -104,7 +117,8 @@ static void compare(const brasa_session *a, const brasa_session *b, double toler
 /* Optimizers that divide by the size of a gradient make much of the rounding of a small one. */
 #define ROUNDED 2e-3
 
-static void check_training(const char *name, void (*build)(brasa_graph *g), int layers, const char *optimizer)
+static void check_training(const char *name, void (*build)(brasa_graph *g), int layers, int convolutions,
+                           const char *optimizer)
 {
     static const struct {
         const char *name;
@@ -134,6 +148,8 @@ static void check_training(const char *name, void (*build)(brasa_graph *g), int 
             CHECK_INT(count_nodes(&fused->current->graph, &dense_update_op), layers);
             CHECK_INT(count_nodes(&fused->current->graph, &dense_grad_weights_op), 0);
             CHECK_INT(count_nodes(&apart->current->graph, &dense_update_op), 0);
+            CHECK_INT(count_nodes(&fused->current->graph, &conv2d_update_op), convolutions);
+            CHECK_INT(count_nodes(&apart->current->graph, &conv2d_update_op), 0);
         }
         forget(fused);
         forget(apart);
@@ -147,12 +163,14 @@ TEST(trains_as_apart)
     static const char *const others[] = {"sgd lr=0.05 momentum=0.9 weight_decay=0.01",
                                          "sgd lr=0.05 momentum=0.9 nesterov decay=0.1"};
     for (int i = 0; optimizer_at(i); i++) {
-        check_training("mlp", build_mlp, 3, optimizer_at(i)->op->name);
-        check_training("conv", build_conv, 2, optimizer_at(i)->op->name);
+        check_training("mlp", build_mlp, 3, 0, optimizer_at(i)->op->name);
+        check_training("conv", build_conv, 2, 0, optimizer_at(i)->op->name);
     }
+    check_training("small pictures", build_small_pictures, 1, 3, "adam epsilon=0.01");
     for (int i = 0; i < 2; i++) {
-        check_training("mlp", build_mlp, 3, others[i]);
-        check_training("conv", build_conv, 2, others[i]);
+        check_training("mlp", build_mlp, 3, 0, others[i]);
+        check_training("conv", build_conv, 2, 0, others[i]);
+        check_training("small pictures", build_small_pictures, 1, 3, others[i]);
     }
 }
 
@@ -177,6 +195,39 @@ TEST(left_apart)
             CHECK_INT(count_nodes(&s->current->graph, &dense_grad_weights_op), 3 - rows[r].merged);
         }
         forget(s);
+    }
+}
+
+/* How many convolutions of a network of one are updated with their gradient. */
+static int merged(const char *layer, int channels, int size, int batch, isa most)
+{
+    brasa_context *ctx = context_of(1);
+    brasa_graph *g = brasa_graph_new(ctx);
+    brasa_session *s = NULL;
+    ctx->isa = ctx->isa < most ? ctx->isa : most;
+    brasa_apply(brasa_flatten(brasa_apply(brasa_input(g, "image", channels, size, size), layer)), "classify 5");
+    CHECK_STATUS(brasa_session_new(g, &(brasa_session_options){.batch = batch, .plan_only = true}, &s), BRASA_OK);
+    const int count = s ? count_nodes(&s->current->graph, &conv2d_update_op) : -1;
+    forget(s);
+    brasa_context_free(ctx);
+    return count;
+}
+
+TEST(convolutions_with_few_pixels)
+{
+    for (isa i = ISA_ANY; i <= ISA_AVX512; i++) {
+        CHECK_INT(merged("conv 16 1x1", 16, 14, 1, i), 1);
+        CHECK_INT(merged("conv 16 1x1", 16, 7, 4, i), 1);
+        CHECK_INT(merged("conv 16 1x1", 16, 14, 2, i), 0);
+        CHECK_INT(merged("conv 16 1x1", 16, 15, 1, i), 0);
+        CHECK_INT(merged("conv 16 1x1 stride=2", 16, 28, 1, i), 1);
+        CHECK_INT(merged("conv 16 1x1", 15, 7, 1, i), 0);
+        CHECK_INT(merged("conv 15 1x1", 16, 7, 1, i), 0);
+        CHECK_INT(merged("conv 16 1x1 groups=2", 32, 7, 1, i), 0);
+        CHECK_INT(merged("conv 16 3x3 pad=1", 16, 7, 1, i), 1);
+        CHECK_INT(merged("conv 16 3x3 pad=1", 16, 7, 2, i), 0);
+        CHECK_INT(merged("conv 16 3x3 pad=1", 16, 8, 1, i), 0);
+        CHECK_INT(merged("conv 16 4x3 pad=1", 16, 6, 1, i), 0);
     }
 }
 

@@ -503,8 +503,8 @@ TEST(folded_after_training)
             train_and_evaluate(rows[i].build, rows[i].classes, rows[i].pixels, true, rows[i].kernels);
         const results fused =
             train_and_evaluate(rows[i].build, rows[i].classes, rows[i].pixels, false, rows[i].kernels);
-        for (int k = 0; k < STEPS; k++)
-            CHECK(fused.loss[k] == plain.loss[k]);
+        for (int k = 0; k < STEPS; k++) /* of updates, only the references keep the bits of their gradients */
+            CHECK_CLOSE(fused.loss[k], plain.loss[k], rows[i].kernels ? 0 : 1e-5 * fabs((double)plain.loss[k]));
         CHECK(fused.loss[STEPS - 1] != fused.loss[0]);
         CHECK_CLOSE(fused.evaluated, plain.evaluated, 1e-5 * fabs((double)plain.evaluated));
         CHECK(plain.folds == 0 && fused.folds == rows[i].folds);

@@ -73,7 +73,7 @@ enum {
     FUSE_RESIDUALS = 2,   /* a residual sum into the batch norm before it */
     FUSE_FLAT = 4,        /* the gradient of an activation into that of the batch norm before or the dropout behind */
     FUSE_FOLD = 8,        /* in evaluation, batch norm into the weights of the convolution before it */
-    FUSE_UPDATES = 16,    /* the gradient of a dense layer's weights and their update */
+    FUSE_UPDATES = 16,    /* the gradient of a layer's weights and their update */
     FUSE_PARTS = 32,      /* concatenated tensors are written and read in their place */
     FUSE_POOLS = 64,      /* an activation before max-pooling into it */
     FUSE_SUMS = 128,      /* a sum of gradients into the gradient of batch norm behind it */

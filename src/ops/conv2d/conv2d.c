@@ -10,6 +10,7 @@
  */
 #include "ops/conv2d/conv2d.h"
 #include "ops/depthwise_grad/depthwise_grad.h"
+#include "ops/fused_update.h"
 
 #ifdef REAL
 
@@ -377,7 +378,7 @@ static void grad(grad_args *a)
         a->din[2] = a->din[1] + 1; /* outputs of a node are numbered one after the other */
 }
 
-/* 2 N K P taps, whichever of the three it is. Padding counts, as it does in the literature. */
+/* 2 N K P taps, whichever of the products it is. Padding counts, as it does in the literature. */
 static op_cost cost(const graph *g, const node *n)
 {
     const bool forward = n->op->grad, data = n->op == &conv2d_grad_data_op;
@@ -476,10 +477,15 @@ const op_def conv2d_op = {
 };
 const op_def conv2d_grad_data_op = {
     .name = "conv2d_grad_data", .attr_size = sizeof(conv2d_attr), .fields = fields, .cost = cost};
-const op_def conv2d_grad_weights_op = {
-    .name = "conv2d_grad_weights", .attr_size = sizeof(conv2d_attr), .fields = fields, .cost = cost};
+const op_def conv2d_grad_weights_op = {.name = "conv2d_grad_weights",
+                                       .attr_size = sizeof(conv2d_attr),
+                                       .fields = fields,
+                                       .fuse = conv2d_fuse_update,
+                                       .cost = cost};
+const op_def conv2d_update_op = {.name = "conv2d_update", .attr_size = sizeof(fused_update_attr), .cost = cost};
 
-const op_def *const conv2d_parts[] = {&conv2d_op, &conv2d_grad_data_op, &conv2d_grad_weights_op, NULL};
+const op_def *const conv2d_parts[] = {&conv2d_op, &conv2d_grad_data_op, &conv2d_grad_weights_op, &conv2d_update_op,
+                                      NULL};
 const kernel conv2d_ref[] = {
     REFERENCE(conv2d_op, conv2d),
     REFERENCE(conv2d_grad_data_op, conv2d_grad_data),
