@@ -197,8 +197,8 @@ TEST(resume_is_exact)
         CHECK(r.stopped);
         CHECK(!run_has(first.out, RESULT_FILE));
         for (int turn = stops[i][1] ? 1 : 0; turn >= 0; turn--) {
-            train_options next = {.resume = first.out, .watch = listen_to, .user = &l, .stop = &l.stop};
-            l = (heard){.stop_at = turn ? stops[i][1] : 0};
+            train_options next = resumed(&l, first.out);
+            l.stop_at = turn ? stops[i][1] : 0;
             CHECK_STATUS(train_run(ctx, &next, &r), BRASA_OK);
             CHECK(r.stopped == (turn > 0));
         }
@@ -207,8 +207,7 @@ TEST(resume_is_exact)
         CHECK_TEXT(l.alarms, "");
     }
     CASE("a run that is over");
-    train_options next = {.resume = whole, .watch = listen_to, .user = &l, .stop = &l.stop};
-    l = (heard){0};
+    train_options next = resumed(&l, whole);
     CHECK_STATUS(train_run(ctx, &next, &r), BRASA_OK);
     CHECK_INT(l.count[TRAIN_STEP], 0);
     CHECK_CLOSE(r.accuracy, accuracy, 1e-8);
@@ -247,8 +246,7 @@ static void spoil(const char *name, const char *find, const char *put, brasa_sta
         write_file(path, text, bytes);
     }
     free(text);
-    train_options next = {.resume = o.out, .watch = listen_to, .user = &l, .stop = &l.stop};
-    l = (heard){0};
+    train_options next = resumed(&l, o.out);
     CHECK_STATUS(train_run(ctx, &next, &r), expected);
     CHECK_HAS(expected == BRASA_OK ? l.alarms : brasa_context_error(ctx), said);
 }
@@ -281,8 +279,7 @@ TEST(learning_rates)
     o.settings.schedule = "step every=8 gamma=0.5"; /* an epoch has 8 steps */
     l.stop_at = 13;
     CHECK_STATUS(train_run(ctx, &o, &r), BRASA_OK);
-    train_options next = {.resume = o.out, .watch = listen_to, .user = &l};
-    l = (heard){0};
+    train_options next = resumed(&l, o.out);
     CHECK_STATUS(train_run(ctx, &next, &r), BRASA_OK);
     CHECK_CLOSE(l.last.learning_rate, 0.0125, 1e-12);
     pool p = {.ctx = ctx};
@@ -312,8 +309,8 @@ TEST(cosine_ends_with_the_last_epoch)
     o.settings.epochs = 2;
     CHECK_STATUS(train_run(ctx, &o, &r), BRASA_OK);
     CHECK_CLOSE(l.last.learning_rate, 0.05 * (1 + cos(acos(-1) * 15 / 16)) / 2, 1e-12);
-    train_options next = {.resume = o.out, .settings.epochs = 4, .watch = listen_to, .user = &l};
-    l = (heard){0};
+    train_options next = resumed(&l, o.out);
+    next.settings.epochs = 4;
     CHECK_STATUS(train_run(ctx, &next, &r), BRASA_OK);
     CHECK_CLOSE(l.last.learning_rate, 0.05 * (1 + cos(acos(-1) * 31 / 32)) / 2, 1e-12);
     CHECK_HAS(l.alarms, "the cosine ends with epoch 4 now, 2 before");
@@ -436,8 +433,7 @@ TEST(folds)
     l.stop_at = 2 * 6 * 8 + 5;
     CHECK_STATUS(train_run(ctx, &cut, &r), BRASA_OK);
     CHECK(r.stopped);
-    train_options next = {.resume = cut.out, .watch = listen_to, .user = &l};
-    l = (heard){0};
+    train_options next = resumed(&l, cut.out);
     CHECK_STATUS(train_run(ctx, &next, &r), BRASA_OK);
     CHECK_INT(l.count[TRAIN_STEP], 2 * 6 * 8 - 5);
     CHECK_CLOSE(r.accuracy, sum, 1e-8);

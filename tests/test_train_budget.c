@@ -58,8 +58,7 @@ TEST(batch_in_parts)
     first.settings.mem = session / 2;
     l.stop_at = 3;
     CHECK_STATUS(train_run(ctx, &first, &r), BRASA_OK);
-    train_options next = {.resume = cut, .watch = listen_to, .user = &l};
-    l = (heard){0};
+    train_options next = resumed(&l, cut);
     CHECK_STATUS(train_run(ctx, &next, &r), BRASA_OK);
     CHECK(l.parts > 2);
     CHECK(same_file(divided, cut, WEIGHTS_FILE));
@@ -87,9 +86,8 @@ TEST(another_budget_later)
         run_folder("cut");
         l = (heard){.stop_at = 3};
         CHECK_STATUS(train_run(ctx, &o, &r), BRASA_OK);
-        train_options next = {.resume = cut, .watch = listen_to, .user = &l};
+        train_options next = resumed(&l, cut);
         next.settings.mem = more ? all : session;
-        l = (heard){0};
         CHECK_STATUS(train_run(ctx, &next, &r), BRASA_OK);
         CHECK(l.session + l.loader <= next.settings.mem);
         CHECK(more ? l.parts == parts : l.parts > parts);

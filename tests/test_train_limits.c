@@ -175,8 +175,7 @@ TEST(alarms_stay)
     l.stop_at = 40;
     CHECK_STATUS(train_run(ctx, &o, &r), BRASA_OK);
     CHECK(r.stopped);
-    train_options next = {.resume = o.out, .watch = listen_to, .user = &l};
-    l = (heard){0};
+    train_options next = resumed(&l, o.out);
     CHECK_STATUS(train_run(ctx, &next, &r), BRASA_OK);
     CHECK_INT(count_in(o.out, RESULT_FILE, "after epoch 3 the accuracy is "), 1);
     CHECK_INT(count_in(o.out, RESULT_FILE, "after epoch 12 the accuracy is "), 1);

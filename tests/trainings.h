@@ -105,6 +105,13 @@ static inline train_options plain(heard *l, const char *out)
                            .stop = &l->stop};
 }
 
+/* To go on with a run. */
+static inline train_options resumed(heard *l, const char *run)
+{
+    *l = (heard){0};
+    return (train_options){.resume = run, .watch = listen_to, .user = l, .stop = &l->stop};
+}
+
 /* For 28 x 28 pictures; `norm`: a line more, or "". */
 static inline const char *picture_net(char path[300], const char *name, const char *norm)
 {
