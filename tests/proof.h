@@ -32,8 +32,9 @@ typedef struct proof {
     char *start, *state; /* the state before a run, and in it */
     int64_t *state_offset;
     int64_t state_bytes;
-    int64_t *scratch; /* node -> bytes of its workspace */
-    char *arena;      /* the plan's, then guard, workspace, guard */
+    int64_t *scratch;       /* node -> bytes of its workspace ... */
+    int64_t *scratch_place; /* ... and where it is, as in the plan */
+    char *arena;            /* the plan's, then guard, workspace, guard */
 } proof;
 
 static inline void proof_gradient_done(void *user, graph *g, int param, int grad)
@@ -116,6 +117,7 @@ static inline void proof_free(proof *p)
     free(p->state);
     free(p->state_offset);
     free(p->scratch);
+    free(p->scratch_place);
     free(p->arena);
 }
 
@@ -199,23 +201,25 @@ static inline void proof_fill(const value *v, void *data)
         proof_write(v, data, i, proof_number(v, &s, i));
 }
 
-/* Moves all workspaces behind the arena, one in the other's place: there each can have its guards. That they have
+/* Puts all workspaces behind the arena, one in the other's place: there each can have its guards. That they have
  * room in the arena is test_plan.c's business. Returns the bytes of it all, or -1. */
 static inline int64_t proof_guard(proof *p)
 {
     const graph *g = &p->program.graph;
-    memory_plan *plan = &p->program.plan;
+    const memory_plan *plan = &p->program.plan;
     const int64_t from = (plan->bytes + 63) / 64 * 64 + PROOF_GUARD;
     int64_t most = 0;
     p->scratch = calloc((size_t)g->nnodes + 1, sizeof *p->scratch);
-    for (int i = 0; p->scratch && i < g->nnodes; i++) {
-        if (plan->workspace[i] < 0)
-            continue;
-        p->scratch[i] = g->nodes[i].kernel->workspace(g, &g->nodes[i]);
-        plan->workspace[i] = from;
+    p->scratch_place = calloc((size_t)g->nnodes + 1, sizeof *p->scratch_place);
+    if (!p->scratch || !p->scratch_place)
+        return -1;
+    for (int i = 0; i < g->nnodes; i++) {
+        const bool has = plan->workspace[i] >= 0;
+        p->scratch[i] = has ? g->nodes[i].kernel->workspace(g, &g->nodes[i]) : 0;
+        p->scratch_place[i] = has ? from : -1;
         most = p->scratch[i] > most ? p->scratch[i] : most;
     }
-    return p->scratch ? from + most + PROOF_GUARD : -1;
+    return from + most + PROOF_GUARD;
 }
 
 /* Memory, the state's first numbers, and the steps. */
@@ -242,7 +246,10 @@ static inline brasa_status proof_load(proof *p)
     for (int v = 0; v < g->nvalues; v++)
         if (g->values[v].state >= 0)
             proof_fill(&g->values[v], p->start + p->state_offset[v]);
+    int64_t *planned = p->program.plan.workspace;
+    p->program.plan.workspace = p->scratch_place;
     program_link(&p->program, p->state, p->state_offset, p->arena);
+    p->program.plan.workspace = planned;
     return BRASA_OK;
 }
 
