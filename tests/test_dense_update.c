@@ -205,7 +205,7 @@ static int merged(const char *layer, int channels, int size, int batch, isa most
     brasa_graph *g = brasa_graph_new(ctx);
     brasa_session *s = NULL;
     ctx->isa = ctx->isa < most ? ctx->isa : most;
-    brasa_apply(brasa_flatten(brasa_apply(brasa_input(g, "image", channels, size, size), layer)), "classify 5");
+    brasa_apply(brasa_flatten(brasa_apply(brasa_input(g, "image", channels, size, size), "%s", layer)), "classify 5");
     CHECK_STATUS(brasa_session_new(g, &(brasa_session_options){.batch = batch, .plan_only = true}, &s), BRASA_OK);
     const int count = s ? count_nodes(&s->current->graph, &conv2d_update_op) : -1;
     forget(s);

@@ -5,6 +5,7 @@
  */
 #include "test.h"
 #include "each_case.h"
+#include "ops/conv2d/conv2d.h"
 
 /* --- refused, and planned ------------------------------------------------------------------------------------- */
 
@@ -290,13 +291,19 @@ static void check_kernels(brasa_context *ctx, const op_def *op, const op_case *c
     graph_clear(&g);
 }
 
+/* Made by fusion with an optimizer's node, which no case has, it reads by direct.h, as conv2d_grad_weights_direct. */
+static bool without_case(const kernel *k)
+{
+    return k->op == &conv2d_update_op;
+}
+
 TEST(kernels)
 {
     each_case(2, CASE_PLAN | CASE_FAILS, 0, check_kernels);
     CASE("each that takes parts was given one");
     for (int i = 0; op_at(i); i++)
         for (const kernel *k = kernel_next(op_at(i), F32, NULL); k; k = kernel_next(op_at(i), F32, k))
-            if ((k->parts_in || k->parts_out) && k->isa == isa_available() && !took(k))
+            if ((k->parts_in || k->parts_out) && k->isa == isa_available() && !took(k) && !without_case(k))
                 test_fail(__FILE__, __LINE__, "%s was not", k->name);
 }
 
