@@ -24,6 +24,7 @@ SHORT_STEP = 0.5  # with such ones there is time for more rounds, as machines ch
 START = 60  # seconds that a worker of PyTorch may take to be ready, before it is compiled and but for its steps
 GRACE = 40  # seconds that a quick run may take beyond its time to end what it is at
 CLOSE = 1.1  # forms that were at most so much slower than the fastest at first take part in all rounds
+SETTLE = 0.5  # seconds: after their last step the threads of a waiting worker spin for a while
 FAR = 1.4  # forms whose warm-up was so much slower, with long steps, are not measured further
 
 
@@ -174,6 +175,8 @@ class Measurement:
     def brasa_turn(self):
         c = self.cell
         self.bench.show(f"{c}: Brasa")
+        if self.workers:
+            time.sleep(SETTLE)
         self.peaks.append(self.bench.brasa.peak(c.threads))
         self.ours.append(self.bench.brasa.step(c.network, c.batch, c.threads, self.turn))
 
