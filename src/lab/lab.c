@@ -1,0 +1,28 @@
+/* lab.c - see lab.h. */
+#include "lab/lab.h"
+
+void lab_cell_json(json *j, const lab_cell *c)
+{
+    json_text(j, "key", c->key);
+    json_text(j, "experiment", c->experiment);
+    json_text(j, "title", c->title);
+    json_text(j, "view", c->view);
+    json_text(j, "network", c->network);
+    json_text(j, "data", c->data);
+    json_text(j, "transform", c->transform);
+    json_text(j, "split", c->split);
+    json_text(j, "optimizer", c->optimizer);
+    json_text(j, "dialect", c->dialect);
+    json_text(j, "device", c->device);
+    json_text(j, "precision", c->precision);
+    json_int(j, "batch", c->batch);
+    json_int(j, "epochs", c->epochs);
+    json_int(j, "repeats", c->repeats);
+    json_int(j, "folds", c->folds);
+    json_int(j, "threads", c->threads);
+    json_int(j, "seed", c->seed);
+    json_int(j, "mem", c->mem);
+    json_real(j, "limit", c->limit);
+    json_bool(j, "timing", c->timing);
+    json_bool(j, "doubling", c->doubling);
+}
