@@ -81,14 +81,25 @@ void json_int(json *j, const char *key, int64_t value)
     put(j, text, (size_t)length);
 }
 
-void json_real(json *j, const char *key, double value)
+static void put_real(json *j, const char *key, int digits, double value)
 {
     char text[40];
     const numeric_state locale = numeric_enter();
-    int length = isfinite(value) ? snprintf(text, sizeof text, "%.9g", value) : snprintf(text, sizeof text, "null");
+    int length =
+        isfinite(value) ? snprintf(text, sizeof text, "%.*g", digits, value) : snprintf(text, sizeof text, "null");
     numeric_leave(locale);
     begin(j, key);
     put(j, text, (size_t)length);
+}
+
+void json_real(json *j, const char *key, double value)
+{
+    put_real(j, key, 9, value);
+}
+
+void json_exact(json *j, const char *key, double value)
+{
+    put_real(j, key, 17, value);
 }
 
 void json_bool(json *j, const char *key, bool value)

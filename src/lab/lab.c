@@ -1,6 +1,10 @@
 /* lab.c - see lab.h. */
 #include "lab/lab.h"
 
+#include "data/source.h"
+
+enum { MOST_BYTES = 64 << 20 };
+
 void lab_cell_json(json *j, const lab_cell *c)
 {
     json_text(j, "key", c->key);
@@ -25,4 +29,22 @@ void lab_cell_json(json *j, const lab_cell *c)
     json_real(j, "limit", c->limit);
     json_bool(j, "timing", c->timing);
     json_bool(j, "doubling", c->doubling);
+}
+
+brasa_status lab_read_file(pool *p, const char *path, char **text, size_t *length)
+{
+    data_file f;
+    brasa_status status = file_open(p->ctx, path, &f);
+    if (status != BRASA_OK)
+        return status;
+    if (f.size > MOST_BYTES)
+        status = fail(p->ctx, BRASA_BAD_FILE, "%s: %lld bytes are too many for a file of the lab", path,
+                      (long long)f.size);
+    *length = status == BRASA_OK ? (size_t)f.size : 0;
+    if (status == BRASA_OK && !(*text = pool_get(p, *length + 1, 1)))
+        status = fail_memory(p->ctx, *length);
+    if (status == BRASA_OK)
+        status = file_exact(&f, *text, *length);
+    file_close(&f);
+    return status;
 }

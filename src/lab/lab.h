@@ -38,6 +38,9 @@ typedef struct lab_cell {
 /* The members of an open object: what a store keeps of a cell. */
 void lab_cell_json(json *j, const lab_cell *c);
 
+/* A file of at most some ten megabytes, with a zero behind it, in the pool. */
+brasa_status lab_read_file(pool *p, const char *path, char **text, size_t *length);
+
 /* One run of a cell. */
 typedef struct lab_run {
     const lab_cell *cell;

@@ -88,6 +88,22 @@ static void decode_i64(const unsigned char *from, int count, number *to)
     }
 }
 
+static void decode_i32(const unsigned char *from, int count, number *to)
+{
+    for (int i = 0; i < count; i++) {
+        const uint32_t bits = get_32(from + 4 * i);
+        int32_t x;
+        memcpy(&x, &bits, sizeof x);
+        to[i].whole = x;
+    }
+}
+
+static void decode_u8(const unsigned char *from, int count, number *to)
+{
+    for (int i = 0; i < count; i++)
+        to[i].whole = from[i];
+}
+
 static void encode_f32(const number *from, int count, unsigned char *to)
 {
     for (int i = 0; i < count; i++) {
@@ -113,6 +129,18 @@ static void encode_i64(const number *from, int count, unsigned char *to)
         put_64(to + 8 * i, (uint64_t)from[i].whole);
 }
 
+static void encode_i32(const number *from, int count, unsigned char *to)
+{
+    for (int i = 0; i < count; i++)
+        put_32(to + 4 * i, (uint32_t)from[i].whole);
+}
+
+static void encode_u8(const number *from, int count, unsigned char *to)
+{
+    for (int i = 0; i < count; i++)
+        to[i] = (unsigned char)from[i].whole;
+}
+
 /* Those whose elements are whole bytes. */
 static const tensor_type types[] = {
     {"F32", 4, false, decode_f32, encode_f32},
@@ -121,12 +149,12 @@ static const tensor_type types[] = {
     {"BF16", 2, false, decode_bf16, NULL},
     {"I64", 8, true, decode_i64, encode_i64},
     {"BOOL", 1, true, NULL, NULL},
-    {"U8", 1, true, NULL, NULL},
+    {"U8", 1, true, decode_u8, encode_u8},
     {"I8", 1, true, NULL, NULL},
     {"U16", 2, true, NULL, NULL},
     {"I16", 2, true, NULL, NULL},
     {"U32", 4, true, NULL, NULL},
-    {"I32", 4, true, NULL, NULL},
+    {"I32", 4, true, decode_i32, encode_i32},
     {"U64", 8, true, NULL, NULL},
     {"F8_E4M3", 1, false, NULL, NULL},
     {"F8_E5M2", 1, false, NULL, NULL},
