@@ -43,6 +43,7 @@ int run_doctor(const options *o);
 int run_eval(const options *o);
 int run_explain(const options *o);
 int run_help(const options *o);
+int run_lab_runner(const options *o);
 int run_models(const options *o);
 int run_plan(const options *o);
 int run_predict(const options *o);

@@ -209,6 +209,18 @@ static const verb verbs[] = {
         .examples = "brasa data get mnist mnist",
     },
     {
+        .name = "lab runner",
+        .run = run_lab_runner,
+        .summary = "one run of the lab, as any framework's runner does it",
+        .words = "EXPERIMENT.json",
+        .min_words = 1,
+        .max_words = 1,
+        .options = "no-tune",
+        .details = "For the lab, which writes the file and reads what is printed: one JSON object a line, up to "
+                   "\"done\", \"refused\" or \"failed\". Brasa is asked in the same way as all others.",
+        .examples = "brasa lab runner experiment.json",
+    },
+    {
         .name = "dialects",
         .run = run_dialects,
         .summary = "what frameworks disagree on, and whom to follow",

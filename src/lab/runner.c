@@ -1,0 +1,81 @@
+/* runner.c - see runner.h. */
+#include "lab/runner.h"
+
+#include "train/train.h"
+
+#include <string.h>
+
+void runner_begin(runner *r, const char *event)
+{
+    json_open(&r->lines, NULL, '{');
+    json_text(&r->lines, "event", event);
+    json_exact(&r->lines, "at", train_clock());
+}
+
+void runner_end(runner *r)
+{
+    json_close(&r->lines, '}');
+}
+
+void runner_say(runner *r, const char *event, const char *key, const char *text)
+{
+    runner_begin(r, event);
+    json_text(&r->lines, key, text);
+    runner_end(r);
+}
+
+bool runner_takes(runner *r)
+{
+    const errand *e = r->errand;
+    const char *why = strcmp(e->device, "cpu") != 0      ? "this build of Brasa computes on the CPU only"
+                      : strcmp(e->precision, "f32") != 0 ? "Brasa computes in f32 only"
+                      : e->variant[0] && strcmp(e->variant, "untuned") != 0 ? "Brasa has no such variant"
+                                                                            : NULL;
+    if (why)
+        runner_say(r, "refused", "why", why);
+    return !why;
+}
+
+brasa_status runner_graph(runner *r, bool whole, brasa_tensor *values, brasa_graph **out)
+{
+    if (!(*out = brasa_graph_new(r->ctx)))
+        return fail_memory(r->ctx, sizeof **out);
+    return netjson_build(&r->network, *out, whole, values);
+}
+
+brasa_status runner_session(runner *r, brasa_graph *g, int64_t size, const brasa_tuning *tuning, brasa_session **out)
+{
+    const errand *e = r->errand;
+    const brasa_session_options o = {
+        .batch = size, .optimizer = e->optimizer, .seed = (uint64_t)e->seed, .tuning = tuning};
+    brasa_status status = brasa_session_new(g, &o, out);
+    return status == BRASA_OK ? brasa_session_load(*out, e->weights, NULL, NULL) : status;
+}
+
+brasa_status runner_run(runner *r)
+{
+    brasa_graph *g = NULL;
+    brasa_status status = netjson_read(r->ctx, r->errand->graph, &r->network);
+    if (status == BRASA_OK)
+        status = runner_graph(r, true, NULL, &g);
+    if (status == BRASA_OK) {
+        runner_begin(r, "built");
+        json_int(&r->lines, "parameters", brasa_graph_param_total(g));
+        json_int(&r->lines, "trainable", brasa_graph_param_total(g));
+        json_int(&r->lines, "layers", netjson_layers(&r->network));
+        runner_end(r);
+    }
+    brasa_graph_free(g);
+    if (status == BRASA_OK)
+        status = r->errand->check ? runner_check(r) : runner_train(r);
+    if (status == BRASA_OK) {
+        runner_begin(r, "done");
+        runner_end(r);
+    }
+    return status;
+}
+
+void runner_close(runner *r)
+{
+    netjson_free(&r->network);
+}
