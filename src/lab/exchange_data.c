@@ -248,11 +248,13 @@ static brasa_status print_transform(exchange *e)
     static const char *const flips[] = {"none", "horizontal", "vertical"};
     const transform *t = &e->task.transform;
     const numeric_state locale = numeric_enter();
-    const char *mean = print_reals(&e->pool, &t->mean), *std = print_reals(&e->pool, &t->std);
-    if (mean && std)
-        e->transform = pool_text(
-            &e->pool, "resize=%d crop=%dx%d random_crop=%s flip=%s channels=%d scale=%.17g mean=%s std=%s", t->resize,
-            t->crop.h, t->crop.w, t->random_crop ? "yes" : "no", flips[t->flip], t->channels, t->scale, mean, std);
+    pool *p = &e->pool;
+    const char *mean = print_reals(p, &t->mean), *std = print_reals(p, &t->std);
+    const char *crop = t->crop.h ? pool_text(p, "crop=%dx%d ", t->crop.h, t->crop.w) : "";
+    if (mean && std && crop)
+        e->transform =
+            pool_text(p, "resize=%d %srandom_crop=%s flip=%s channels=%d scale=%.17g mean=%s std=%s", t->resize, crop,
+                      t->random_crop ? "yes" : "no", flips[t->flip], t->channels, t->scale, mean, std);
     numeric_leave(locale);
     return e->transform ? BRASA_OK : fail_memory(e->pool.ctx, 1);
 }

@@ -7,6 +7,7 @@
 #include "lab/lab.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { MOST_NODES = 100000, SETTINGS_SIZE = 400 };
@@ -74,7 +75,9 @@ static brasa_status read_setting(json_scan *s, char *key, void *user)
         text = status == BRASA_OK && yes ? "yes" : "no";
     } else if ((status = json_read_real(s, &real)) == BRASA_OK) {
         const numeric_state locale = numeric_enter();
-        snprintf(number, sizeof number, "%.17g", real);
+        snprintf(number, sizeof number, "%.9g", real);
+        if (strtod(number, NULL) != real)
+            snprintf(number, sizeof number, "%.17g", real);
         numeric_leave(locale);
     }
     return status == BRASA_OK ? add_words(s, w, text) : status;

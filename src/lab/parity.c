@@ -320,7 +320,7 @@ static brasa_status compare_lines(comparison *c)
             status = compare_params(c, i, &next, &go_on);
         losses += event == LINE_LOSS;
     }
-    if (status == BRASA_OK && losses == 0)
+    if (status == BRASA_OK && go_on && losses == 0)
         return fail(c->pool.ctx, BRASA_BAD_FILE, "Brasa's own account holds nothing to compare");
     if (status == BRASA_OK && go_on)
         say(c, PARITY_SAME, "layers, losses of %d steps and updates agree within %.1e", losses, c->out->worst);

@@ -7,6 +7,7 @@
 
 void runner_begin(runner *r, const char *event)
 {
+    r->lines.filled = 0; /* a text of its own: no comma before it */
     json_open(&r->lines, NULL, '{');
     json_text(&r->lines, "event", event);
     json_exact(&r->lines, "at", train_clock());
