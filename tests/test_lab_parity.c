@@ -315,7 +315,8 @@ TEST(accounts)
         CHECK_HAS(p.detail, rows[i].said);
     }
     CASE("cut off anywhere");
-    for (size_t length = 1; length < lab.ours.length; length += 97)
+    const size_t told = (size_t)(strstr(lab.ours.text, "{\"event\":\"noise\"") - lab.ours.text);
+    for (size_t length = 1; length < told; length += 97)
         CHECK(judge(lab.ours.text, length).status == PARITY_FAILED);
     CASE("a loss that is no number");
     pool p = {.ctx = lab.ctx};

@@ -17,6 +17,7 @@ typedef enum line_event {
     LINE_OUTPUT,
     LINE_LOSS,
     LINE_PARAM,
+    LINE_NOISE, /* of Brasa's runner only: the loss of a step from weights that differ in their last bits */
     LINE_PHASE,
     LINE_FIRST_STEP,
     LINE_EPOCH,

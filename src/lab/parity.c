@@ -1,12 +1,16 @@
 /* parity.c - see parity.h.
  *
  * How close is the same? What a layer gives: mean and rms within 1e-4 of the rms, some hundred times what the order
- * of a sum makes. Losses: 1e-3. Parameters hardly change in a step, so that their changes are compared, by what they
- * do to mean and rms. These are sums with cancellation: a tensor that is off by half is an error of its own, but
- * where it is a twentieth, as with another learning rate, a quarter of all tensors must agree on it.
+ * of a sum makes. Losses: 1e-3, or five times what the last bits of the weights make of them. Parameters hardly
+ * change in a step, so that their changes are compared, by what they do to mean and rms. That is a small difference
+ * of sums, and before batch norm hardly more than rounding: single tensors tell nothing, so that the median of all is
+ * what counts. Brasa and PyTorch differ by 2 % there with ResNet-50 at batch 2, by 0.001 % with AlexNet; another
+ * learning rate shows in all of them. Later updates add differences of their gradients, the more the noisier the
+ * first was: 20 % with ResNet-50 after the third.
  */
 #include "lab/parity.h"
 
+#include "core/sort.h"
 #include "lab/line.h"
 #include "lab/netjson.h"
 #include "train/safetensors.h"
@@ -17,7 +21,7 @@
 #include <string.h>
 
 static const double OUTPUT_LIMIT = 1e-4, LOSS_LIMIT = 1e-3, SUM_LIMIT = 1e-5;
-static const double OFF = 0.05, FAR_OFF = 0.5, OFF_SHARE = 0.25;
+static const double NOISE = 5, UPDATE_LIMIT = 0.05, LATER = 50;
 
 const char *parity_word(parity_status status)
 {
@@ -37,6 +41,8 @@ typedef struct comparison {
     netjson network;
     safetensors *weights;
     account ours, theirs;
+    double noise;    /* the median difference of the first update */
+    double rounding; /* the largest share of a loss that rounding alone makes */
     parity *out;
 } comparison;
 
@@ -169,6 +175,15 @@ static bool compare_output(comparison *c, int i)
     return true;
 }
 
+/* What the loss of a step is from weights that differ in their last bits; NAN: that was not told. */
+static double nudged_loss(const comparison *c, int64_t step)
+{
+    for (int i = 0; i < c->ours.count; i++)
+        if (c->ours.lines[i].event == LINE_NOISE && c->ours.lines[i].step == step)
+            return c->ours.lines[i].loss;
+    return NAN;
+}
+
 static bool compare_loss(comparison *c, int i)
 {
     const lab_line *a = &c->ours.lines[i], *b;
@@ -176,10 +191,12 @@ static bool compare_loss(comparison *c, int i)
     snprintf(what, sizeof what, "the loss of step %lld", (long long)a->step + 1);
     if (!both(c, i, &b, what))
         return false;
-    const double difference = fabs(a->loss - b->loss) / fmax(fabs(a->loss), 1e-6);
+    const double scale = fmax(fabs(a->loss), 1e-6), difference = fabs(a->loss - b->loss) / scale;
+    const double noise = fabs(nudged_loss(c, a->step) - a->loss) / scale;
+    c->rounding = fmax(c->rounding, noise);
     if (!isnan(difference))
         note(c, difference);
-    if (!(difference <= LOSS_LIMIT))
+    if (!(difference <= fmax(LOSS_LIMIT, NOISE * noise)))
         return say(c, PARITY_DIFFERENT, "%s is %.6g, not %.6g%s", what, b->loss, a->loss,
                    a->step ? ", though all agreed up to the update before"
                            : ", though all layers agree: another loss");
@@ -213,67 +230,90 @@ static brasa_status read_start(comparison *c, const char *name, double *mean, do
     return BRASA_OK;
 }
 
-/* How far a tensor's change is off, as a share of the change: what cannot be told from rounding is left out. */
+/* How far a tensor's change is off, as a share of the change; what may be rounding is left out. */
 static double off_by(const lab_line *a, const lab_line *b, double mean, double rms, double count)
 {
     const double change = fmax(fabs(a->mean - mean), fabs(a->rms - rms));
-    const double noise = (0.01 * sqrt(fabs(a->rms * a->rms - rms * rms)) + 3e-7 * rms) / sqrt(count) + 1e-12;
+    const double noise = 3e-7 * rms / sqrt(count) + 1e-12;
     const double difference = fmax(fabs(a->mean - b->mean), fabs(a->rms - b->rms));
     if (isnan(difference))
         return INFINITY;
     return difference <= noise ? 0 : (difference - noise) / (change + noise);
 }
 
-/* A bias before batch norm: it is taken off again, so its gradient is noise, which some optimizers make as large as
- * any other. */
-static bool is_idle(const comparison *c, const char *param)
-{
-    const netjson *n = &c->network;
-    const char *dot = strrchr(param, '.');
-    const netjson_node *owner = NULL;
-    int readers = 0, norms = 0;
-    for (int i = 0; i < n->count && dot; i++)
-        if (strlen(n->nodes[i].name) == (size_t)(dot - param) &&
-            memcmp(n->nodes[i].name, param, (size_t)(dot - param)) == 0)
-            owner = &n->nodes[i];
-    if (!owner || strcmp(dot, ".bias") != 0 || strcmp(owner->op, "batchnorm") == 0)
-        return false;
-    for (int i = 0; i < n->count; i++)
-        for (int k = 0; k < n->nodes[i].ninputs; k++)
-            if (strcmp(n->nodes[i].inputs[k], owner->output) == 0) {
-                readers++;
-                norms += strcmp(n->nodes[i].op, "batchnorm") == 0;
-            }
-    return readers > 0 && readers == norms;
-}
+/* Of weights, and of biases with all that batch norm learns: frameworks treat them differently. */
+enum { WEIGHTS, VECTORS, GROUPS };
 
 typedef struct changes {
-    int tensors, off;
-    const lab_line *first; /* of ours, that is off */
-    const lab_line *theirs;
-    double by;
-    bool far;
+    double *off[GROUPS];
+    int count[GROUPS], capacity[GROUPS];
+    const lab_line *first[GROUPS], *theirs[GROUPS]; /* the first that is off by more than the limit */
 } changes;
 
-static bool say_changes(comparison *c, const changes *x)
+static brasa_status add_change(comparison *c, changes *x, const lab_line *a, const lab_line *b, double limit)
 {
-    return say(
-        c, PARITY_DIFFERENT,
-        "the optimizer's equation or its settings: all agrees up to the update of step %lld, then '%s' has mean "
-        "%.9g and rms %.9g, not %.9g and %.9g (%d of %d parameters are off)",
-        (long long)x->first->step + 1, x->first->name, x->theirs->mean, x->theirs->rms, x->first->mean, x->first->rms,
-        x->off, x->tensors);
+    double mean, rms, count;
+    brasa_status status = read_start(c, a->name, &mean, &rms, &count);
+    if (status != BRASA_OK)
+        return status;
+    const int group = safetensors_find(c->weights, a->name)->shape.rank > 1 ? WEIGHTS : VECTORS;
+    double *grown = pool_grow(&c->pool, x->off[group], x->count[group], &x->capacity[group], sizeof *grown);
+    if (!grown)
+        return fail_memory(c->pool.ctx, sizeof *grown);
+    x->off[group] = grown;
+    const double off = grown[x->count[group]++] = off_by(a, b, mean, rms, count);
+    if (off > limit && !x->first[group]) {
+        x->first[group] = a;
+        x->theirs[group] = b;
+    }
+    return BRASA_OK;
 }
 
-/* All parameters after the update that line i begins to tell of. *next: the line behind them. Small differences count
- * after the first update only: later ones are those of different gradients, too. */
+static int by_size(void *user, int64_t a, int64_t b)
+{
+    const double *list = user;
+    return (list[a] > list[b]) - (list[a] < list[b]);
+}
+
+static void swap(void *user, int64_t a, int64_t b)
+{
+    double *list = user, kept = list[a];
+    list[a] = list[b];
+    list[b] = kept;
+}
+
+static double median(double *list, int count)
+{
+    sort_items(list, count, by_size, swap);
+    return count ? list[count / 2] : 0;
+}
+
+static bool judge_changes(comparison *c, changes *x, double limit)
+{
+    for (int g = 0; g < GROUPS; g++) {
+        const double off = median(x->off[g], x->count[g]);
+        const lab_line *a = x->first[g], *b = x->theirs[g];
+        c->noise = fmax(c->noise, off);
+        if (off > limit && a)
+            return say(
+                c, PARITY_DIFFERENT,
+                "the optimizer's equation or its settings: all agrees up to the update of step %lld, then '%s' "
+                "has mean %.9g and rms %.9g, not %.9g and %.9g (half of the %s change by %.2g %% too much or "
+                "too little, or more)",
+                (long long)a->step + 1, a->name, b->mean, b->rms, a->mean, a->rms,
+                g == WEIGHTS ? "weights" : "biases", 100 * off);
+    }
+    return true;
+}
+
+/* All parameters after the update that line i begins to tell of. *next: the line behind them. */
 static brasa_status compare_params(comparison *c, int i, int *next, bool *go_on)
 {
     changes x = {0};
     const int64_t step = c->ours.lines[i].step;
+    const double limit = step ? fmax(UPDATE_LIMIT, LATER * c->noise) : UPDATE_LIMIT;
     for (*next = i; *next < c->ours.count; ++*next) {
         const lab_line *a = &c->ours.lines[*next], *b;
-        double mean, rms, count;
         if (a->event != LINE_PARAM || a->step != step)
             break;
         if (!a->name || !(b = find_line(&c->theirs, *next, a))) {
@@ -281,20 +321,11 @@ static brasa_status compare_params(comparison *c, int i, int *next, bool *go_on)
                          a->name ? a->name : "", (long long)step + 1);
             return BRASA_OK;
         }
-        brasa_status status = read_start(c, a->name, &mean, &rms, &count);
+        brasa_status status = add_change(c, &x, a, b, limit);
         if (status != BRASA_OK)
             return status;
-        const double by = is_idle(c, a->name) ? 0 : off_by(a, b, mean, rms, count);
-        x.tensors++;
-        x.off += by > OFF;
-        if (by > (x.far ? INFINITY : x.first ? FAR_OFF : OFF)) {
-            x.first = a;
-            x.theirs = b;
-            x.far = by > FAR_OFF;
-        }
     }
-    if (x.far || (step == 0 && x.off > OFF_SHARE * x.tensors))
-        *go_on = say_changes(c, &x);
+    *go_on = judge_changes(c, &x, limit);
     return BRASA_OK;
 }
 
@@ -322,8 +353,12 @@ static brasa_status compare_lines(comparison *c)
     }
     if (status == BRASA_OK && go_on && losses == 0)
         return fail(c->pool.ctx, BRASA_BAD_FILE, "Brasa's own account holds nothing to compare");
+    char rounding[80] = "";
+    if (c->rounding > LOSS_LIMIT)
+        snprintf(rounding, sizeof rounding, "; rounding alone makes %.1e of a loss", c->rounding);
     if (status == BRASA_OK && go_on)
-        say(c, PARITY_SAME, "layers, losses of %d steps and updates agree within %.1e", losses, c->out->worst);
+        say(c, PARITY_SAME, "layers, losses of %d steps and updates agree within %.1e%s", losses, c->out->worst,
+            rounding);
     return status;
 }
 

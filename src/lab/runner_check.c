@@ -207,13 +207,13 @@ static brasa_status tell_params(runner *r, brasa_graph *g, brasa_session *s, int
     return status;
 }
 
-static brasa_status tell_loss(runner *r, brasa_session *s, int64_t k)
+static brasa_status tell_loss(runner *r, brasa_session *s, const char *event, int64_t k)
 {
     float loss;
     brasa_status status = brasa_fetch(s, "loss", &loss, sizeof loss);
     if (status != BRASA_OK)
         return status;
-    runner_begin(r, "loss");
+    runner_begin(r, event);
     json_int(&r->lines, "step", k);
     json_exact(&r->lines, "loss", (double)loss);
     runner_end(r);
@@ -241,9 +241,66 @@ static brasa_status do_step(runner *r, steps *t, const given *b, int64_t k)
     if (status == BRASA_OK)
         status = step_on(t->session, b);
     if (status == BRASA_OK)
-        status = tell_loss(r, t->session, k);
+        status = tell_loss(r, t->session, "loss", k);
     if (status == BRASA_OK && (k == 0 || k == r->errand->steps - 1))
         status = tell_params(r, t->graph, t->session, k);
+    return status;
+}
+
+/* --- what rounding makes of it ------------------------------------------------------------------------------- */
+
+/* A third of all numbers one bit up, a third one bit down. */
+static void nudge(float *numbers, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++) {
+        const uint32_t draw = ((uint32_t)i * UINT32_C(2654435761) >> 16) % 3;
+        if (draw && numbers[i] != 0)
+            numbers[i] = nextafterf(numbers[i], draw == 1 ? INFINITY : -INFINITY);
+    }
+}
+
+static brasa_status nudge_params(runner *r, const steps *t)
+{
+    brasa_param_info info;
+    brasa_status status = BRASA_OK;
+    for (int i = 0; status == BRASA_OK && brasa_graph_param_at(t->graph, i, &info) && info.trainable; i++) {
+        pool p = {.ctx = r->ctx};
+        int64_t count = 1;
+        for (int d = 0; d < info.rank; d++)
+            count *= info.shape[d];
+        float *numbers = pool_get(&p, (size_t)count, sizeof *numbers);
+        status = numbers ? brasa_param_get(t->session, info.name, numbers, count)
+                         : fail_memory(r->ctx, (size_t)count * sizeof *numbers);
+        if (status == BRASA_OK) {
+            nudge(numbers, count);
+            status = brasa_param_set(t->session, info.name, numbers, count);
+        }
+        pool_free(&p);
+    }
+    return status;
+}
+
+/* The same steps from weights that differ in their last bits. Deep networks with batch norm make a lot of that within
+ * three steps: 9 % of the loss of ResNet-50 at batch 2. No two frameworks can agree better. */
+static brasa_status tell_noise(runner *r, safetensors *f)
+{
+    steps t = {0};
+    brasa_status status = runner_graph(r, false, NULL, &t.graph);
+    for (int64_t k = 0; k < r->errand->steps && status == BRASA_OK; k++) {
+        given b = {.pool = {.ctx = r->ctx}};
+        status = read_batch(r, f, k, &b);
+        if (status == BRASA_OK && k == 0)
+            status = runner_session(r, t.graph, b.count, NULL, &t.session);
+        if (status == BRASA_OK && k == 0)
+            status = nudge_params(r, &t);
+        if (status == BRASA_OK)
+            status = step_on(t.session, &b);
+        if (status == BRASA_OK)
+            status = tell_loss(r, t.session, "noise", k);
+        pool_free(&b.pool);
+    }
+    brasa_session_free(t.session);
+    brasa_graph_free(t.graph);
     return status;
 }
 
@@ -261,6 +318,8 @@ brasa_status runner_check(runner *r)
     }
     brasa_session_free(t.session);
     brasa_graph_free(t.graph);
+    if (status == BRASA_OK)
+        status = tell_noise(r, f);
     safetensors_close(f);
     return status;
 }
