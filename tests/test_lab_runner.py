@@ -1,0 +1,117 @@
+"""brasa lab runner from outside: lines of JSON and nothing else on standard output, exit codes, what it refuses."""
+import json, os, struct, subprocess, sys, tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "tools"))
+from checks import BRASA, check, finish
+
+NODES = [{"name": "a", "op": "dense", "inputs": ["image"], "output": "a", "shape": [3],
+          "settings": {"features": 3, "bias": True}, "params": {"weight": "a.weight", "bias": "a.bias"}},
+         {"name": "r", "op": "relu", "inputs": ["a"], "output": "r", "shape": [3], "settings": {}, "params": {}},
+         {"name": "b", "op": "dense", "inputs": ["r"], "output": "logits", "shape": [2],
+          "settings": {"features": 2, "bias": False}, "params": {"weight": "b.weight"}}]
+NETWORK = {"name": "hand", "dialect": "torch", "classes": 2, "parameters": 15, "input": [2], "nodes": NODES}
+A, A_BIAS, B = [1.0, 2.0, -1.0, 1.0, 0.5, -0.5], [0.0, 1.0, 0.25], [1.0, 0.0, 2.0, -1.0, 1.0, 0.5]
+X, Y = [1.0, 2.0, -1.0, 0.5], [0, 1]
+
+
+def write_tensors(path, tensors):
+    """name -> (type, shape, numbers)"""
+    header, data = {}, b""
+    for name, (kind, shape, numbers) in tensors.items():
+        piece = struct.pack("<%d%s" % (len(numbers), {"F32": "f", "I32": "i"}[kind]), *numbers)
+        header[name] = {"dtype": kind, "shape": shape, "data_offsets": [len(data), len(data) + len(piece)]}
+        data += piece
+    text = json.dumps(header).encode()
+    with open(path, "wb") as file:
+        file.write(struct.pack("<Q", len(text)) + text + data)
+
+
+def write_experiment(**changes):
+    with open("network.json", "w") as file:
+        json.dump(NETWORK, file)
+    write_tensors("weights.safetensors", {"a.weight": ("F32", [3, 2], A), "a.bias": ("F32", [3], A_BIAS),
+                                          "b.weight": ("F32", [2, 3], B)})
+    write_tensors("batches.safetensors", {"%s.%d" % (what, k): (kind, shape, numbers) for k in range(3) for
+                                          what, kind, shape, numbers in
+                                          [("samples", "F32", [2, 2], X), ("labels", "I32", [2], Y)]})
+    e = {"format": 1, "mode": "check", "peer": "brasa", "variant": "", "network": "hand",
+         "graph": os.path.abspath("network.json"), "weights": os.path.abspath("weights.safetensors"), "batch": 2,
+         "epochs": 1, "threads": 1, "device": "cpu", "precision": "f32", "seed": 1, "steps": 3,
+         "optimizer": {"name": "sgd", "dialect": "torch", "lr": 0.5, "momentum": 0, "nesterov": False},
+         "batches": os.path.abspath("batches.safetensors")}
+    e.update(changes)
+    with open("experiment.json", "w") as file:
+        json.dump(e, file)
+
+
+def run(*words):
+    """Exit code and lines; anything that is no JSON on standard output fails."""
+    r = subprocess.run([BRASA, "lab", "runner", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=60)
+    try:
+        lines = [json.loads(line) for line in r.stdout.splitlines()]
+    except ValueError as error:
+        check("lines of " + " ".join(words), False, (error, r.stdout))
+        lines = []
+    check("every line has its event and time", all("event" in l and l["at"] > 0 for l in lines) and lines, r.stdout)
+    return r.returncode, lines, r.stderr
+
+
+def test_check():
+    write_experiment()
+    code, lines, said = run("experiment.json")
+    events = [l["event"] for l in lines]
+    check("check mode", code == 0 and not said and events[:3] == ["start", "imported", "built"] and events[-1] == "done",
+          (code, events, said))
+    built = lines[events.index("built")]
+    check("built", built["parameters"] == 15 and built["layers"] == 2, built)
+    check("the order of a step", events[3:9] == ["batch", "output", "output", "output", "loss", "param"], events)
+    check("outputs", [(l["node"], l["shape"]) for l in lines if l["event"] == "output"] ==
+          [("a", [3]), ("r", [3]), ("b", [2])], lines)
+    rows = [[sum(A[2 * i + k] * x[k] for k in range(2)) + A_BIAS[i] for i in range(3)] for x in (X[:2], X[2:])]
+    hidden = [[max(0, v) for v in row] for row in rows]
+    logits = [[sum(B[3 * i + k] * h[k] for k in range(3)) for i in range(2)] for h in hidden]
+    flat = [v for row in logits for v in row]
+    last = [l for l in lines if l["event"] == "output"][-1]
+    check("the numbers of an output", abs(last["mean"] - sum(flat) / 4) < 1e-6 and
+          abs(last["rms"] - (sum(v * v for v in flat) / 4) ** 0.5) < 1e-6, (last, flat))
+    check("the batch", lines[3]["labels"] == Y and abs(lines[3]["sum"] - sum(map(abs, X))) < 1e-9, lines[3])
+    losses = [l["loss"] for l in lines if l["event"] == "loss"]
+    check("it learns", len(losses) == 3 and losses[2] < losses[0], losses)
+    check("parameters of the first and the last step", [(l["step"], l["name"]) for l in lines if l["event"] == "param"] ==
+          [(k, n) for k in (0, 2) for n in ("a.weight", "a.bias", "b.weight")], lines)
+
+
+def test_refusals():
+    for change, why in [({"device": "cuda"}, "CPU only"), ({"precision": "bf16"}, "f32 only"),
+                        ({"variant": "channels_last"}, "no such variant")]:
+        write_experiment(**change)
+        code, lines, said = run("experiment.json")
+        check("refused: %s" % change, code == 0 and lines[-1]["event"] == "refused" and why in lines[-1]["why"],
+              (code, lines, said))
+
+
+def test_failures():
+    rows = [({"graph": "/nowhere/network.json"}, "/nowhere/network.json"), ({"weights": ""}, "No such file"),
+            ({"optimizer": {"name": "sgdd", "lr": 1}}, "did you mean 'sgd'"), ({"steps": 4}, "samples.3"),
+            ({"mode": "look"}, "expected check or train"), ({"threads": 5000}, "out of range"),
+            ({"mode": "train", "split": "x", "data": {"source": "synth:leter"}}, "there is no 'leter'")]
+    for change, why in rows:
+        write_experiment(**change)
+        code, lines, said = run("experiment.json")
+        check("failed: %s" % change, code == 1 and lines[-1]["event"] == "failed" and lines[-1]["kind"] == "error" and
+              why in lines[-1]["why"], (code, lines[-1:], said))
+    code, lines, said = run("nowhere.json")
+    check("no file", code == 1 and lines[-1]["event"] == "failed" and "nowhere.json" in lines[-1]["why"], (lines, said))
+    with open("half.json", "w") as file:
+        file.write('{"format":1,"mode":"check","pe')
+    code, lines, said = run("half.json")
+    check("half a file", code == 1 and lines[-1]["event"] == "failed" and "half.json" in lines[-1]["why"], (lines, said))
+
+
+with tempfile.TemporaryDirectory() as folder:
+    os.chdir(folder)
+    test_check()
+    test_refusals()
+    test_failures()
+    os.chdir("/")
+finish()
