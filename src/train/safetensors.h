@@ -13,7 +13,7 @@
 #include "core/pool.h"
 #include "core/shape.h"
 
-/* An element on its way in or out: `whole` of whole numbers, `real` of the other types, which a double holds exactly. */
+/* An element on its way in or out: `whole` of whole numbers, `real` of others, which a double holds exactly. */
 typedef union number {
     double real;
     int64_t whole;
