@@ -85,7 +85,8 @@ def fault(variant, e):
         os.write(1, b'{"event": "epoch", "epoch": 1, "sec')
         sys.exit(0)
     if variant == "nan":
-        os.write(1, b'{"event": "epoch", "at": 1, "epoch": 1, "seconds": 1, "images": 48, "steps": 12, "loss": NaN}\n')
+        os.write(1, b'{"event": "epoch", "at": 1, "epoch": 1, "seconds": 1, "images": 48, "steps": 12, '
+                    b'"loss": NaN}\n')
     if variant == "flood":
         line = b'{"event": "phase", "at": 1, "phase": "epoch", "epoch": 1}\n' * 1000
         for _ in range(50_000_000 // len(line)):
@@ -115,7 +116,8 @@ def main():
     if variant == "nothing":
         sys.exit(0)
     say("start")
-    say("imported", framework="Fake", version="1.0", python=sys.version.split()[0], detail={"threads": e.get("threads", 1)})
+    say("imported", framework="Fake", version="1.0", python=sys.version.split()[0],
+        detail={"threads": e.get("threads", 1)})
     if variant != "refused":
         say("built", parameters=100, trainable=100, layers=1)
     fault(variant, e)

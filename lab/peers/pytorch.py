@@ -1,0 +1,304 @@
+"""PyTorch as a peer of the lab: nn modules in a torch.fx graph, DataLoader, torch.optim.
+
+Variants: contiguous, channels_last, compiled (torch.compile), compiled_channels_last. Pictures are read by Pillow and
+torchvision's transforms in worker processes; arrays lie in a TensorDataset and are indexed by whole batches.
+"""
+import operator
+
+import runner
+
+
+class Pictures:
+    """A map-style dataset, as torchvision's ImageFolder is one."""
+
+    def __init__(self, part):
+        from torchvision import transforms as T
+        t, unit = part.settings, 255 * part.scale  # ToTensor divides by 255
+        crop = tuple(t.get("crop") or (0, 0))
+        steps = [T.Resize(t["resize"])] if t.get("resize") else []
+        if all(crop):
+            steps.append(T.RandomCrop(crop) if part.train and t.get("random_crop") else T.CenterCrop(crop))
+        if part.train and t.get("flip", "none") != "none":
+            steps.append(T.RandomHorizontalFlip() if t["flip"] == "horizontal" else T.RandomVerticalFlip())
+        steps += [T.ToTensor(), T.Normalize((part.mean / unit).tolist(), (part.std / unit).tolist())]
+        self.files, self.labels, self.transform = part.files, part.labels, T.Compose(steps)
+
+    def __len__(self):
+        return len(self.labels)
+
+    def __getitem__(self, i):
+        from PIL import Image
+        with Image.open(self.files[i]) as image:
+            return self.transform(image.convert("RGB")), int(self.labels[i])
+
+
+# --- layers ---------------------------------------------------------------------------------------------------------
+
+
+def padded(node, value, make):
+    """A layer made for padding that is the same at both ends, or for padding put before it."""
+    top, left, bottom, right = node.pad
+    if (top, left) == (bottom, right):
+        return make((top, left))
+    return nn.Sequential(nn.ConstantPad2d((left, right, top, bottom), value), make(0))
+
+
+def convolution(node):
+    kernel, stride, dilation = tuple(node.kernel), tuple(node.stride), tuple(node.dilation)
+    return padded(node, 0.0, lambda pad: nn.Conv2d(node.in_shape[0], node.channels, kernel, stride, pad, dilation,
+                                                   node.groups, node.bias))
+
+
+def batchnorm(node):
+    kind = nn.BatchNorm2d if len(node.in_shape) == 3 else nn.BatchNorm1d
+    layer = kind(node.in_shape[0], node.epsilon, node.momentum, node.affine)
+    if node.settings.get("frozen"):
+        layer.train = lambda mode=True: layer  # stays in evaluation mode, where the running statistics count
+        layer.training = False
+    return layer
+
+
+def maxpool(node):
+    ceil, size, stride = bool(node.settings.get("ceil")), tuple(node.size), runner.strides(node)
+    return padded(node, float("-inf"), lambda pad: nn.MaxPool2d(size, stride, pad, ceil_mode=ceil))
+
+
+def avgpool(node):
+    ceil, size, stride = bool(node.settings.get("ceil")), tuple(node.size), runner.strides(node)
+    if node.pad[:2] == node.pad[2:]:
+        return nn.AvgPool2d(size, stride, tuple(node.pad[:2]), ceil, node.count_pad)
+    top, left, bottom, right = runner.pads(node)
+    pool = nn.Sequential(nn.ConstantPad2d((left, right, top, bottom), 0.0), nn.AvgPool2d(size, stride))
+    return nn.Sequential(pool, times(torch.from_numpy(size[0] * size[1] / runner.pool_pixels(node))))
+
+
+def lrn(node):
+    alpha = node.alpha if node.divide else node.alpha * node.size  # PyTorch divides
+    return nn.LocalResponseNorm(node.size, alpha, node.beta, node.k)
+
+
+def times(factor):
+    layer = nn.Module()
+    layer.register_buffer("factor", factor)
+    layer.forward = lambda x: x * layer.factor
+    return layer
+
+
+def relu(kind):
+    """In place where nothing else reads the value, nor its maker's gradient: as torchvision's networks do."""
+
+    def make(node, net):
+        value = node.inputs[0]
+        maker = net.maker.get(value)
+        spare = net.users[value] == 1 and maker and maker.op in ("conv2d", "dense", "batchnorm", "add")
+        return kind(node, bool(spare))
+
+    return make
+
+
+LAYERS = {
+    "conv2d": lambda node, net: convolution(node),
+    "dense": lambda node, net: nn.Linear(node.in_shape[0], node.features, node.bias),
+    "batchnorm": lambda node, net: batchnorm(node),
+    "relu": relu(lambda node, spare: nn.ReLU(inplace=spare)),
+    "relu6": relu(lambda node, spare: nn.ReLU6(inplace=spare)),
+    "leaky_relu": relu(lambda node, spare: nn.LeakyReLU(node.slope, inplace=spare)),
+    "sigmoid": lambda node, net: nn.Sigmoid(),
+    "tanh": lambda node, net: nn.Tanh(),
+    "gelu": lambda node, net: nn.GELU(approximate=node.settings.get("approximate", "none")),
+    "softmax": lambda node, net: nn.Softmax(1),
+    "maxpool": lambda node, net: maxpool(node),
+    "avgpool": lambda node, net: avgpool(node),
+    "adaptive_avgpool": lambda node, net: nn.AdaptiveAvgPool2d(tuple(node.size)),
+    "global_avgpool": lambda node, net: nn.AdaptiveAvgPool2d(1) if len(node.shape) == 3 else
+    nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten()),
+    "lrn": lambda node, net: lrn(node),
+    "dropout": lambda node, net: nn.Dropout(node.p),
+    "flatten": lambda node, net: nn.Flatten(),
+    "reshape": lambda node, net: nn.Unflatten(1, node.shape) if len(node.in_shape) == 1 else
+    nn.Sequential(nn.Flatten(), nn.Unflatten(1, node.shape)),
+}
+
+
+def joined(graph, node, inputs):
+    """Ops of several inputs, which are functions in PyTorch; None: a layer."""
+    if node.op == "concat":
+        return graph.call_function(torch.cat, (inputs, node.axis))
+    function = {"add": operator.add, "multiply": operator.mul}.get(node.op)
+    if not function:
+        return None
+    value = inputs[0]
+    for other in inputs[1:]:
+        value = graph.call_function(function, (value, other))
+    return value
+
+
+# --- the peer -------------------------------------------------------------------------------------------------------
+
+
+class PyTorch(runner.Peer):
+    framework = "PyTorch"
+    variants = ("contiguous", "channels_last", "compiled", "compiled_channels_last")
+
+    def setup(self, e):
+        global torch, nn
+        import torch
+        from torch import nn
+        self.e, self.threads = e, e["threads"]
+        if e["device"] != "cpu" and not torch.cuda.is_available():
+            raise runner.Refused("PyTorch %s sees no CUDA device" % torch.__version__)
+        self.device = "cpu" if e["device"] == "cpu" else "cuda"
+        self.workers = runner.loader_threads(self.threads)
+        torch.set_num_threads(self.threads)
+        torch.manual_seed(e["seed"])
+        torch.backends.cudnn.allow_tf32 = False  # f32 is what was asked for
+        self.last = "channels_last" in e["variant"]
+        detail = {"threads": torch.get_num_threads(), "interop_threads": torch.get_num_interop_threads(),
+                  "blas": "mkl" if torch.backends.mkl.is_available() else "other",
+                  "onednn": torch.backends.mkldnn.is_available(),
+                  "format": "channels_last" if self.last else "contiguous",
+                  "compiled": "compiled" in e["variant"], "pictures": "Pillow in processes: %d" % self.workers}
+        if self.device == "cuda":
+            detail.update(gpu=torch.cuda.get_device_name(), cuda=torch.version.cuda)
+        return torch.__version__, detail
+
+    def build(self, e, net):
+        graph, layers, values, self.weights, self.values = torch.fx.Graph(), {}, {}, {}, {}
+        values["image"] = graph.placeholder("image")
+        for node in net.nodes:
+            inputs = [values[name] for name in node.inputs]
+            value = joined(graph, node, inputs)
+            if value is None:
+                layers[node.name] = LAYERS[node.op](node, net)
+                self.fill(layers[node.name], node, net)
+                value = graph.call_module(node.name, (inputs[0],))
+            values[node.output], self.values[value] = value, node.name
+        graph.output(values[net.nodes[-1].output])
+        self.plain = torch.fx.GraphModule(layers, graph).to(self.device)
+        if self.last:
+            self.plain = self.plain.to(memory_format=torch.channels_last)
+        self.plain.train()
+        self.model = torch.compile(self.plain) if "compiled" in e["variant"] else self.plain
+        self.loss = nn.CrossEntropyLoss()
+        self.optimizer, self.before_step, self.schedule = optimizer(runner.Rule(e), self.plain.parameters())
+        counts = [p.numel() for p in self.plain.parameters()]
+        heavy = sum(isinstance(m, (nn.Conv2d, nn.Linear)) for m in self.plain.modules())
+        return sum(counts), sum(p.numel() for p in self.plain.parameters() if p.requires_grad), heavy
+
+    def fill(self, layer, node, net):
+        """The layer's initial weights; it may stand behind padding."""
+        layer = layer[-1] if node.params and isinstance(layer, nn.Sequential) else layer
+        for what, array in net.arrays(node).items():
+            tensor = getattr(layer, what)
+            tensor.data.copy_(torch.from_numpy(array.copy()))
+            self.weights[node.params[what]] = tensor
+
+    def feed(self, x, y):
+        return torch.as_tensor(x), torch.as_tensor(y)
+
+    def ready(self, x, y):
+        """On the device and in the format; nothing is done where it is so already."""
+        x = x.to(self.device, non_blocking=True)
+        if self.last and x.dim() == 4:
+            x = x.contiguous(memory_format=torch.channels_last)
+        return x, y.to(self.device, non_blocking=True)
+
+    def outputs(self, x, see):
+        names = self.values
+
+        class Watched(torch.fx.Interpreter):
+            def run_node(self, n):
+                result = super().run_node(n)
+                if n in names:
+                    see(names[n], result.cpu().numpy())
+                return result
+
+        with torch.no_grad():
+            Watched(self.plain).run(self.ready(x, torch.zeros(1))[0])
+
+    def params(self):
+        return [(name, tensor.detach().cpu().numpy()) for name, tensor in self.weights.items()]
+
+    def loader(self, part):
+        data = torch.utils.data
+        order = torch.Generator().manual_seed(self.e["seed"])
+        batch, pin = self.e["batch"], self.device == "cuda"
+        if part.files is not None:
+            return data.DataLoader(Pictures(part), batch, shuffle=part.train, generator=order, pin_memory=pin,
+                                   num_workers=self.workers, multiprocessing_context="fork", persistent_workers=True)
+        whole = data.TensorDataset(torch.from_numpy(part.samples), torch.from_numpy(part.labels))
+        sampler = data.RandomSampler(whole, generator=order) if part.train else data.SequentialSampler(whole)
+        return data.DataLoader(whole, None, sampler=data.BatchSampler(sampler, batch, False), pin_memory=pin)
+
+    def step(self, x, y):
+        x, y = self.ready(x, y)
+        self.optimizer.zero_grad(set_to_none=True)
+        loss = self.loss(self.model(x), y)
+        loss.backward()
+        if self.before_step:
+            self.before_step()
+        self.optimizer.step()
+        if self.schedule:
+            self.schedule.step()
+        return loss.detach()
+
+    def evaluate(self, batches):
+        self.model.eval()
+        with torch.no_grad():
+            result = super().evaluate(batches)
+        self.model.train()
+        return result
+
+    def test(self, x, y):
+        x, y = self.ready(x, y)
+        logits = self.model(x)
+        return self.loss(logits, y), (logits.argmax(1) == y).sum()
+
+    def sync(self):
+        if self.device == "cuda":
+            torch.cuda.synchronize()
+
+
+def optimizer(rule, params):
+    """The optimizer, what to call before its steps or None, and the schedule of its rate or None."""
+    rule.check_rate(inside=False)
+    o, settings = torch.optim, {"lr": rule.lr, "weight_decay": rule.weight_decay}
+    if rule.weight_decay and rule.decoupled and rule.name != "adamw" and (rule.name != "sgd" or rule.momentum):
+        raise runner.Refused("PyTorch's %s adds weight decay to the gradient, the dialect '%s' does not"
+                             % (rule.name, rule.dialect))
+    before = None
+    if rule.name == "sgd":
+        made = o.SGD(params, momentum=rule.momentum, nesterov=rule.nesterov, **settings)
+    elif rule.name == "rmsprop":
+        if rule.epsilon_inside:
+            raise runner.Refused("PyTorch's RMSprop adds epsilon to the root, the dialect '%s' below it"
+                                 % rule.dialect)
+        made = o.RMSprop(params, alpha=rule.rho, eps=rule.epsilon, momentum=rule.momentum, **settings)
+    elif rule.name == "adadelta":
+        made = o.Adadelta(params, rho=rule.rho, eps=rule.epsilon, **settings)
+    elif rule.name in ("adam", "adamw"):
+        kind = o.Adam if rule.name == "adam" else o.AdamW
+        made = kind(params, betas=(rule.beta1, rule.beta2), eps=rule.epsilon, **settings)
+        if rule.epsilon_hat:
+            before = raw_epsilon(made, rule)
+    else:
+        raise runner.Refused("this runner has no optimizer '%s'" % rule.name)
+    decays = o.lr_scheduler.LambdaLR(made, lambda t: 1 / (1 + rule.decay * t)) if rule.decay else None
+    return made, before, decays
+
+
+def raw_epsilon(made, rule):
+    """Epsilon beside the root that is not corrected, as a value that changes with the steps."""
+    steps = 0
+
+    def before():
+        nonlocal steps
+        steps += 1
+        for group in made.param_groups:
+            group["eps"] = rule.epsilon / (1 - rule.beta2 ** steps) ** 0.5
+
+    return before
+
+
+if __name__ == "__main__":
+    runner.main(PyTorch())

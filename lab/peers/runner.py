@@ -1,0 +1,515 @@
+"""What the runners of all peers share: the lines they print, what they read, and the order in which things happen.
+
+A runner is started as a script, `PYTHON lab/peers/NAME.py EXPERIMENT.json`; the file has a class derived from Peer
+and ends with `runner.main(NAME())`. README.md tells about the lines and about adding a peer. What always holds:
+  - standard output carries lines of JSON and nothing else: what a framework prints goes to standard error;
+  - an exception becomes a line "failed", or "refused", so that a peer's file needs no handlers;
+  - nothing but numpy is needed (and Pillow, for those who take their pictures from Loader);
+  - it works with Python 3.6, which the older frameworks ask for.
+"""
+import collections, concurrent.futures, json, math, os, re, struct, sys, time, traceback
+
+# A file jax.py beside this one must not be found in the place of the framework of that name.
+HERE = os.path.dirname(os.path.realpath(__file__))
+sys.path[:] = [p for p in sys.path if os.path.realpath(p or ".") != HERE]
+
+import numpy
+
+MEMORY = re.compile("out of memory|not enough memory|n.t allocate|cannot allocate|unable to allocate|"
+                    "failed to allocate|bad_alloc|resource_?exhausted|MemoryError|alloc_failed", re.I)
+
+
+class Refused(Exception):
+    """The experiment is not one for this peer, or not on this machine: a row that says why, and no failure."""
+
+
+# --- lines ----------------------------------------------------------------------------------------------------------
+
+
+class Lines:
+    """Takes standard output for itself; whatever is printed from here on goes to standard error."""
+
+    def __init__(self):
+        sys.stdout.flush()
+        self.out = os.dup(1)
+        os.dup2(2, 1)
+
+    def say(self, event, **more):
+        line = {"event": event, "at": time.monotonic()}
+        line.update((key, finite(value)) for key, value in more.items())
+        text = (json.dumps(line, allow_nan=False) + "\n").encode()
+        while text:
+            text = text[os.write(self.out, text):]
+
+
+def finite(value):
+    """JSON has no NaN: what is not finite is null."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def one_line(error):
+    text = " ".join(str(error).split()) or type(error).__name__
+    return text if len(text) <= 500 else text[:497] + "..."
+
+
+# --- what is read ---------------------------------------------------------------------------------------------------
+
+TYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", "U8": "u1"}
+
+
+def safetensors(path):
+    """name -> array. The arrays share one buffer."""
+    with open(path, "rb") as file:
+        header = json.loads(file.read(struct.unpack("<Q", file.read(8))[0]).decode())
+        data = numpy.fromfile(file, "u1")
+    header.pop("__metadata__", None)
+    arrays = {}
+    for name, t in header.items():
+        if t["dtype"] not in TYPES:
+            raise ValueError("%s: '%s' is of type %s" % (path, name, t["dtype"]))
+        first, last = t["data_offsets"]
+        arrays[name] = data[first:last].view(TYPES[t["dtype"]]).reshape(t["shape"])
+    return arrays
+
+
+class Node:
+    """One layer: name, op, inputs and output (names of values), shape (without N; C x H x W), settings, params (what
+    -> name among the weights), and in_shape, that of the first input."""
+
+    def __init__(self, node, shapes):
+        self.name, self.op, self.inputs, self.shape = node["name"], node["op"], node["inputs"], tuple(node["shape"])
+        self.output = node.get("output") or self.name
+        self.settings, self.params = dict(node.get("settings", {})), dict(node.get("params", {}))
+        self.in_shape = shapes[self.inputs[0]]
+
+    def __getattr__(self, name):  # node.stride for node.settings["stride"]
+        try:
+            return self.__dict__["settings"][name]
+        except KeyError:
+            raise AttributeError("'%s', of the kind %s, has no setting '%s'" % (self.name, self.op, name))
+
+
+class Network:
+    """What network.json says, and the initial weights. In check mode dropout is off: p is 0."""
+
+    def __init__(self, e):
+        with open(e["graph"]) as file:
+            graph = json.load(file)
+        self.dialect, self.classes, self.input = graph["dialect"], graph["classes"], tuple(graph["input"])
+        self.weights = safetensors(e["weights"])
+        shapes, self.nodes = {"image": self.input}, []
+        for n in graph["nodes"]:
+            node = Node(n, shapes)
+            shapes[node.output] = node.shape
+            if node.op == "dropout" and e["mode"] == "check":
+                node.settings["p"] = 0
+            self.nodes.append(node)
+        self.users = collections.Counter(value for node in self.nodes for value in node.inputs)
+        self.maker = {node.output: node for node in self.nodes}
+
+    def arrays(self, node):
+        """what ("weight", "running_mean") -> array, of a node."""
+        return {what: self.weights[name] for what, name in node.params.items()}
+
+    def trainable(self):
+        """The names of weights and biases, in order."""
+        return [name for node in self.nodes for what, name in node.params.items() if not what.startswith("running")]
+
+
+class Data:
+    """Samples with labels: pictures (files: paths) or arrays (samples: float32, scaled and normalized). part() gives
+    a selection of the same class, for training or for evaluation."""
+
+    def __init__(self, e):
+        d = e["data"]
+        self.kind, self.settings, self.train = d["kind"], d, True
+        self.scale = d.get("scale") or (1 / 255 if self.kind == "pictures" else 1)
+        self.mean, self.std = numpy.float32(d.get("mean") or [0]), numpy.float32(d.get("std") or [1])
+        self.files = self.samples = None
+        if self.kind == "pictures":
+            with open(d["list"], encoding="utf-8", errors="surrogateescape") as file:
+                rows = [line.rstrip("\n").split(" ", 1) for line in file if line.strip()]
+            self.files = numpy.array([os.path.join(d["folder"], row[1]) for row in rows])
+            self.labels = numpy.array([int(row[0]) for row in rows], "int64")
+        else:
+            tensors = safetensors(d["file"])
+            self.samples, self.labels = self.normal(tensors["samples"]), tensors["labels"].astype("int64")
+        split = safetensors(e["split"])
+        self.indices = {"train": split["train"], "test": split.get("test", split["train"][:0])}
+
+    def normal(self, pixels):
+        """Of N x C ... or C ...: (pixels * scale - mean) / std as float32; mean and std for each channel, or one."""
+        wide = (-1,) + (1,) * (pixels.ndim - 2 if pixels.ndim in (2, 4) else pixels.ndim - 1)
+        x = pixels.astype("float32")
+        x *= numpy.float32(self.scale)
+        x -= self.mean.reshape(wide)
+        x /= self.std.reshape(wide)
+        return x
+
+    def part(self, which):
+        part, chosen = object.__new__(Data), self.indices[which]
+        part.__dict__.update(self.__dict__)
+        part.train, part.labels = which == "train", self.labels[chosen]
+        part.files = self.files[chosen] if self.files is not None else None
+        part.samples = self.samples[chosen] if self.samples is not None else None
+        return part
+
+    def __len__(self):
+        return len(self.labels)
+
+
+class Loader:
+    """For frameworks that have none of their own: batches (C x H x W, float32) made ahead by threads, Pillow for the
+    pictures. Every iteration over it is an epoch, in a new order where the part is for training."""
+
+    def __init__(self, part, batch, seed, threads):
+        self.part, self.batch, self.seed, self.epoch = part, batch, seed, 0
+        self.pool = concurrent.futures.ThreadPoolExecutor(loader_threads(threads))
+
+    def picture(self, path, draw):
+        from PIL import Image
+        t, image = self.part.settings, Image.open(path).convert("RGB")
+        width, height = image.size
+        if t.get("resize"):
+            short = min(width, height)
+            width, height = (t["resize"] * side // short for side in (width, height))
+            image = image.resize((width, height), Image.BILINEAR)
+        high, wide = (crop or side for crop, side in zip(t.get("crop") or (0, 0), (height, width)))
+        loose = self.part.train and t.get("random_crop")
+        top = draw.randint(height - high + 1) if loose else int(round((height - high) / 2))
+        left = draw.randint(width - wide + 1) if loose else int(round((width - wide) / 2))
+        pixels = numpy.asarray(image.crop((left, top, left + wide, top + high)))
+        if self.part.train and t.get("flip", "none") != "none" and draw.randint(2):
+            pixels = pixels[:, ::-1] if t["flip"] == "horizontal" else pixels[::-1]
+        return self.part.normal(pixels.transpose(2, 0, 1))
+
+    def make(self, chosen, seed):
+        if self.part.samples is not None:
+            return self.part.samples[chosen], self.part.labels[chosen]
+        draw = numpy.random.RandomState(seed)
+        return numpy.stack([self.picture(self.part.files[i], draw) for i in chosen]), self.part.labels[chosen]
+
+    def __iter__(self):
+        self.epoch += 1
+        order, ahead = numpy.arange(len(self.part)), collections.deque()
+        if self.part.train:
+            numpy.random.RandomState(self.seed + self.epoch).shuffle(order)
+        for first in range(0, len(order), self.batch):
+            seed = (self.seed * 1000003 + self.epoch * 10007 + first) % (1 << 32)
+            ahead.append(self.pool.submit(self.make, order[first:first + self.batch], seed))
+            if len(ahead) > 2:
+                yield ahead.popleft().result()
+        while ahead:
+            yield ahead.popleft().result()
+
+
+def loader_threads(threads):
+    """How many threads or processes make pictures ready beside so many that compute."""
+    return max(1, min(8, threads // 4))
+
+
+# --- optimizers -----------------------------------------------------------------------------------------------------
+
+
+class Rule:
+    """The optimizer that is asked for, every setting an attribute, and the forms of its dialect (docs/dialects.md):
+    rate_inside: the velocity holds the rate; epsilon_inside: RMSprop's stands under the root; epsilon_hat: Adam's is
+    added to the raw root; decoupled: weight decay acts on the parameter, not on the gradient."""
+
+    DEFAULTS = {"lr": 0.0, "momentum": 0.0, "nesterov": False, "weight_decay": 0.0, "decay": 0.0, "rho": 0.9,
+                "epsilon": 1e-7, "beta1": 0.9, "beta2": 0.999}
+
+    def __init__(self, e):
+        o, self.name, self.dialect = e["optimizer"], e["optimizer"]["name"], e["optimizer"].get("dialect", "torch")
+        for name, default in self.DEFAULTS.items():
+            setattr(self, name, o.get(name, default))
+        keras = self.dialect in ("tfkeras", "keras2")
+        self.rate_inside = keras or self.dialect == "caffe"
+        self.epsilon_inside = self.dialect == "tfkeras"
+        self.epsilon_hat = keras or self.dialect == "caffe"
+        self.decoupled = self.name == "adamw" or self.dialect == "tfkeras"
+
+    def check_rate(self, inside):
+        """Refuses where it matters that the peer's velocity holds the rate, or does not. A rate that changes by less
+        than a thousandth in a step makes no difference that the comparison of losses could see."""
+        if self.momentum and self.decay > 1e-3 and inside != self.rate_inside:
+            raise Refused("the rate decays and its momentum %s it, in the dialect '%s' the other way round"
+                          % ("holds" if inside else "does not hold", self.dialect))
+
+
+# --- windows: for frameworks that do not pad as the network does ----------------------------------------------------
+
+
+def pads(node):
+    """top, left, bottom, right of a convolution or a pool; with `ceil`, what makes the last window whole too."""
+    top, left, bottom, right = node.pad
+    if node.settings.get("ceil"):
+        (high, wide), (down, along) = node.size, strides(node)
+        bottom += max(0, (node.shape[1] - 1) * down + high - (node.in_shape[1] + top + bottom))
+        right += max(0, (node.shape[2] - 1) * along + wide - (node.in_shape[2] + left + right))
+    return top, left, bottom, right
+
+
+def strides(node):
+    """Down and along; that of a pool may be 0 for its size."""
+    size = node.settings.get("size", (1, 1))
+    return [stride or size[axis] for axis, stride in enumerate(node.settings.get("stride") or (0, 0))]
+
+
+def same_pads(node):
+    """What "same" adds in TensorFlow's meaning: out = ceil(in / stride), the odd pixel at the end."""
+    before, after = [], []
+    size = node.settings.get("kernel") or node.size
+    for axis in (0, 1):
+        covers = (size[axis] - 1) * node.settings.get("dilation", (1, 1))[axis] + 1
+        side, stride = node.in_shape[axis + 1], strides(node)[axis]
+        total = max(0, (-(-side // stride) - 1) * stride + covers - side)
+        before.append(total // 2)
+        after.append(total - total // 2)
+    return tuple(before + after)
+
+
+def pool_pixels(node):
+    """The divisor of each mean of an avgpool, H x W: pixels under the window, the padding's only if they count."""
+    sides = []
+    for axis in (0, 1):
+        size, stride, side = node.size[axis], strides(node)[axis], node.in_shape[axis + 1]
+        before, after = node.pad[axis], node.pad[axis + 2]
+        low, high = (-before, side + after) if node.count_pad else (0, side)
+        first = numpy.arange(node.shape[axis + 1]) * stride - before
+        sides.append(numpy.minimum(first + size, high) - numpy.maximum(first, low))
+    return numpy.outer(*sides).astype("float32")
+
+
+def adaptive_means(inputs, outputs):
+    """outputs x inputs: the matrix that makes means of bins as adaptive pooling cuts them."""
+    matrix = numpy.zeros((outputs, inputs), "float32")
+    for i in range(outputs):
+        first, last = i * inputs // outputs, -(-(i + 1) * inputs // outputs)
+        matrix[i, first:last] = 1 / (last - first)
+    return matrix
+
+
+ELEMENTWISE = ("dropout", "relu", "relu6", "leaky_relu", "sigmoid", "tanh", "gelu")
+
+
+def flattened(net):
+    """For frameworks with channels last, whose flatten has another order than the network's. Gives the names of
+    flatten nodes that must transpose first, and a dense layer's name -> C x H x W for those whose weights are to be
+    permuted instead."""
+    turn, permute = set(), {}
+    for node in net.nodes:
+        if node.op != "flatten" or len(node.in_shape) != 3 or node.in_shape[1] * node.in_shape[2] == 1:
+            continue
+        values, dense, all_known = {node.output}, [], True
+        for user in net.nodes:
+            if values & set(user.inputs):
+                if user.op in ELEMENTWISE:
+                    values.add(user.output)
+                elif user.op == "dense":
+                    dense.append(user.name)
+                else:
+                    all_known = False
+        if all_known and dense:
+            permute.update((name, node.in_shape) for name in dense)
+        else:
+            turn.add(node.name)
+    return turn, permute
+
+
+def dense_weight(array, chw):
+    """A dense layer's weight as inputs x outputs; chw: of the flattened input that lies channels last, or None."""
+    if chw:
+        array = array.reshape((-1,) + tuple(chw)).transpose(0, 2, 3, 1).reshape(array.shape)
+    return numpy.ascontiguousarray(array.T)
+
+
+# --- the interface --------------------------------------------------------------------------------------------------
+
+
+class Peer:
+    """What a framework's file implements. The methods are called in this order; e is the experiment."""
+
+    framework = ""  # its name, as people write it
+    variants = ("",)  # forms in which it can run; the first is the plain one, which "" means too
+    channels_last = False  # how values lie that outputs() sees
+
+    def setup(self, e):
+        """Imports the framework, sets threads, seed and device. Returns its version and a dict of what was set."""
+        raise NotImplementedError
+
+    def build(self, e, net):
+        """The network with its weights, and the optimizer. Returns the number of parameters, of trainable ones, and
+        of layers that have weights to multiply (convolutions and dense ones), as the framework counts them."""
+        raise NotImplementedError
+
+    # check mode
+
+    def feed(self, x, y):
+        """A batch of numpy (N x C x H x W or N x features; int labels), as loader() gives it."""
+        return x, y
+
+    def outputs(self, x, see):
+        """Calls see(node's name, array) for every node in order; training mode, and no weight changes."""
+        raise NotImplementedError
+
+    def params(self):
+        """Pairs (name in the network, array in any layout) of all trainable parameters as they are now."""
+        raise NotImplementedError
+
+    # train mode
+
+    def loader(self, part):
+        """Batches of a Data, by the framework's usual loader; each iteration is an epoch."""
+        raise NotImplementedError
+
+    def step(self, x, y):
+        """Trains on a batch. Returns the loss, which need not be there yet."""
+        raise NotImplementedError
+
+    def test(self, x, y):
+        """Loss (mean) and number of right answers of a batch, in evaluation mode; need not be there yet."""
+        raise NotImplementedError
+
+    def sync(self):
+        """Returns when all that was asked for is done."""
+
+    def floats(self, values):
+        return [float(v) for v in values]
+
+    # A framework with a training loop of its own puts it in the place of these four.
+
+    def first(self, batches):
+        """What warm() trains on: the first batch."""
+        return next(iter(batches))
+
+    def warm(self, first):
+        """One training step."""
+        self.step(*first)
+
+    def epoch(self, batches):
+        """Returns images, steps, mean loss, and share of right answers or None."""
+        losses, sizes = [], []
+        for x, y in batches:
+            losses.append(self.step(x, y))
+            sizes.append(len(y))
+        self.sync()
+        return sum(sizes), len(sizes), weighted(self.floats(losses), sizes), None
+
+    def evaluate(self, batches):
+        """Returns images, mean loss, share of right answers."""
+        losses, right, sizes = [], [], []
+        for x, y in batches:
+            loss, hits = self.test(x, y)
+            losses.append(loss)
+            right.append(hits)
+            sizes.append(len(y))
+        self.sync()
+        return sum(sizes), weighted(self.floats(losses), sizes), sum(self.floats(right)) / sum(sizes)
+
+
+def weighted(losses, sizes):
+    return sum(loss * size for loss, size in zip(losses, sizes)) / sum(sizes)
+
+
+# --- the two modes --------------------------------------------------------------------------------------------------
+
+
+def mean_and_rms(array):
+    """In double, a piece at a time: some outputs are large."""
+    flat = numpy.asarray(array).reshape(-1)
+    total = squares = 0.0
+    for first in range(0, flat.size, 1 << 20):
+        piece = flat[first:first + (1 << 20)].astype("float64")
+        total += piece.sum()
+        squares += piece.dot(piece)
+    return float(total / flat.size), float(math.sqrt(squares / flat.size))
+
+
+def check(peer, e, lines):
+    batches, trainable = safetensors(e["batches"]), set(Network(e).trainable())
+
+    def see(name, array):
+        shape = list(array.shape[1:])
+        if peer.channels_last and len(shape) == 3:
+            shape = [shape[2], shape[0], shape[1]]
+        mean, rms = mean_and_rms(array)
+        lines.say("output", node=name, shape=shape, mean=mean, rms=rms)
+
+    for step in range(e["steps"]):
+        x, y = numpy.array(batches["samples.%d" % step]), batches["labels.%d" % step].astype("int64")
+        lines.say("batch", step=step, sum=float(numpy.abs(x).sum(dtype="float64")), labels=y.tolist())
+        x, y = peer.feed(x, y)
+        if step == 0:
+            peer.outputs(x, see)
+        lines.say("loss", step=step, loss=peer.floats([peer.step(x, y)])[0])
+        if step in (0, 2):
+            for name, array in peer.params():
+                if name in trainable:
+                    mean, rms = mean_and_rms(array)
+                    lines.say("param", step=step, name=name, rms=rms, mean=mean)
+
+
+def train(peer, e, lines):
+    lines.say("phase", phase="load", epoch=0)
+    data = Data(e)
+    learn, test = (peer.loader(data.part(which)) for which in ("train", "test"))
+    has_test, warmup = len(data.indices["test"]) > 0, e.get("warmup_steps", 0)
+    del data
+    first = peer.first(learn) if warmup else None
+    for step in range(warmup):
+        if step < 2:
+            lines.say("phase", phase="warmup" if step else "first_step", epoch=0)
+        begin = time.monotonic()
+        peer.warm(first)
+        peer.sync()
+        if step == 0:
+            lines.say("first_step", seconds=time.monotonic() - begin)
+    for epoch in range(1, e["epochs"] + 1):
+        lines.say("phase", phase="epoch", epoch=epoch)
+        begin = time.monotonic()
+        images, steps, loss, accuracy = peer.epoch(learn)
+        seconds = time.monotonic() - begin
+        lines.say("epoch", epoch=epoch, seconds=seconds, images=images, steps=steps, loss=loss, accuracy=accuracy)
+        if has_test:
+            lines.say("phase", phase="evaluation", epoch=epoch)
+            begin = time.monotonic()
+            images, loss, accuracy = peer.evaluate(test)
+            seconds = time.monotonic() - begin
+            lines.say("evaluation", epoch=epoch, seconds=seconds, images=images, accuracy=accuracy, loss=loss)
+
+
+def run(peer, e, lines):
+    if e.get("format") != 1:
+        raise ValueError("an experiment of format 1 was expected, this one has %r" % e.get("format"))
+    e["variant"] = e.get("variant") or peer.variants[0]
+    if e["variant"] not in peer.variants:
+        raise Refused("%s has no variant '%s', only %s" % (peer.framework, e["variant"], ", ".join(peer.variants)))
+    if e.get("precision", "f32") != "f32":
+        raise Refused("this runner trains in f32 only, not in %s" % e["precision"])
+    try:
+        version, detail = peer.setup(e)
+    except ImportError as error:
+        raise Refused("%s cannot be imported: %s" % (peer.framework, error))
+    lines.say("imported", framework=peer.framework, version=version, python=sys.version.split()[0], detail=detail)
+    parameters, trainable, layers = peer.build(e, Network(e))
+    lines.say("built", parameters=parameters, trainable=trainable, layers=layers)
+    {"check": check, "train": train}[e["mode"]](peer, e, lines)
+    lines.say("done")
+
+
+def main(peer):
+    lines = Lines()
+    lines.say("start")
+    try:
+        with open(sys.argv[1]) as file:
+            e = json.load(file)
+        run(peer, e, lines)
+    except Refused as why:
+        lines.say("refused", why=one_line(why))
+    except BaseException as error:
+        traceback.print_exc()
+        name = type(error).__name__
+        memory = isinstance(error, MemoryError) or MEMORY.search(name + " " + str(error))
+        lines.say("failed", why="%s: %s" % (name, one_line(error)), kind="memory" if memory else "error")
+        sys.exit(1)
