@@ -377,7 +377,7 @@ class Peer:
     def floats(self, values):
         return [float(v) for v in values]
 
-    # A framework with a training loop of its own puts it in the place of these four.
+    # A framework with a training loop of its own puts it in the place of the rest: of fit() at least.
 
     def first(self, batches):
         """What warm() trains on: the first batch."""
@@ -386,6 +386,16 @@ class Peer:
     def warm(self, first):
         """One training step."""
         self.step(*first)
+
+    def fit(self, learn, test, epochs, report):
+        """Trains; test is None where nothing is tested. report.begin("epoch" or "evaluation", n) starts the clock,
+        report.epoch() and report.evaluation() with what they were given stop it."""
+        for n in range(1, epochs + 1):
+            report.begin("epoch", n)
+            report.epoch(*self.epoch(learn))
+            if test is not None:
+                report.begin("evaluation", n)
+                report.evaluation(*self.evaluate(test))
 
     def epoch(self, batches):
         """Returns images, steps, mean loss, and share of right answers or None."""
@@ -450,33 +460,44 @@ def check(peer, e, lines):
                     lines.say("param", step=step, name=name, rms=rms, mean=mean)
 
 
+class Report:
+    """The lines of phases, and their clock."""
+
+    def __init__(self, lines):
+        self.lines = lines
+
+    def begin(self, phase, n=0):
+        self.lines.say("phase", phase=phase, epoch=n)
+        self.n, self.begun = n, time.monotonic()
+
+    def seconds(self):
+        return time.monotonic() - self.begun
+
+    def epoch(self, images, steps, loss, accuracy):
+        self.lines.say("epoch", epoch=self.n, seconds=self.seconds(), images=images, steps=steps, loss=loss,
+                       accuracy=accuracy)
+
+    def evaluation(self, images, loss, accuracy):
+        self.lines.say("evaluation", epoch=self.n, seconds=self.seconds(), images=images, loss=loss,
+                       accuracy=accuracy)
+
+
 def train(peer, e, lines):
-    lines.say("phase", phase="load", epoch=0)
+    report = Report(lines)
+    report.begin("load")
     data = Data(e)
-    learn, test = (peer.loader(data.part(which)) for which in ("train", "test"))
-    has_test, warmup = len(data.indices["test"]) > 0, e.get("warmup_steps", 0)
+    learn, warmup = peer.loader(data.part("train")), e.get("warmup_steps", 0)
+    test = peer.loader(data.part("test")) if len(data.indices["test"]) else None
     del data
     first = peer.first(learn) if warmup else None
     for step in range(warmup):
         if step < 2:
-            lines.say("phase", phase="warmup" if step else "first_step", epoch=0)
-        begin = time.monotonic()
+            report.begin("warmup" if step else "first_step")
         peer.warm(first)
         peer.sync()
         if step == 0:
-            lines.say("first_step", seconds=time.monotonic() - begin)
-    for epoch in range(1, e["epochs"] + 1):
-        lines.say("phase", phase="epoch", epoch=epoch)
-        begin = time.monotonic()
-        images, steps, loss, accuracy = peer.epoch(learn)
-        seconds = time.monotonic() - begin
-        lines.say("epoch", epoch=epoch, seconds=seconds, images=images, steps=steps, loss=loss, accuracy=accuracy)
-        if has_test:
-            lines.say("phase", phase="evaluation", epoch=epoch)
-            begin = time.monotonic()
-            images, loss, accuracy = peer.evaluate(test)
-            seconds = time.monotonic() - begin
-            lines.say("evaluation", epoch=epoch, seconds=seconds, images=images, accuracy=accuracy, loss=loss)
+            lines.say("first_step", seconds=report.seconds())
+    peer.fit(learn, test, e["epochs"], report)
 
 
 def run(peer, e, lines):
