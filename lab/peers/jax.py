@@ -162,7 +162,7 @@ def slots_of(rule, p):
 class Jax(runner.Peer):
     framework = "JAX"
     variants = ("jit",)
-    channels_last = True
+    channels_last = compiles = True
 
     def setup(self, e):
         global jax, jnp, lax

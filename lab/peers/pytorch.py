@@ -152,12 +152,12 @@ class PyTorch(runner.Peer):
         torch.set_num_threads(self.threads)
         torch.manual_seed(e["seed"])
         torch.backends.cudnn.allow_tf32 = False  # f32 is what was asked for
-        self.last = "channels_last" in e["variant"]
+        self.last, self.compiles = "channels_last" in e["variant"], "compiled" in e["variant"]
         detail = {"threads": torch.get_num_threads(), "interop_threads": torch.get_num_interop_threads(),
                   "blas": "mkl" if torch.backends.mkl.is_available() else "other",
                   "onednn": torch.backends.mkldnn.is_available(),
                   "format": "channels_last" if self.last else "contiguous",
-                  "compiled": "compiled" in e["variant"], "pictures": "Pillow in processes: %d" % self.workers}
+                  "compiled": self.compiles, "pictures": "Pillow in processes: %d" % self.workers}
         if self.device == "cuda":
             detail.update(gpu=torch.cuda.get_device_name(), cuda=torch.version.cuda)
         return torch.__version__, detail
@@ -178,7 +178,7 @@ class PyTorch(runner.Peer):
         if self.last:
             self.plain = self.plain.to(memory_format=torch.channels_last)
         self.plain.train()
-        self.model = torch.compile(self.plain) if "compiled" in e["variant"] else self.plain
+        self.model = torch.compile(self.plain) if self.compiles else self.plain
         self.loss = nn.CrossEntropyLoss()
         self.optimizer, self.before_step, self.schedule = optimizer(runner.Rule(e), self.plain.parameters())
         counts = [p.numel() for p in self.plain.parameters()]

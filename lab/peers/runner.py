@@ -333,6 +333,7 @@ class Peer:
     framework = ""  # its name, as people write it
     variants = ("",)  # forms in which it can run; the first is the plain one, which "" means too
     channels_last = False  # how values lie that outputs() sees
+    compiles = False  # a program for each size of batch; may be set in setup()
 
     def setup(self, e):
         """Imports the framework, sets threads, seed and device. Returns its version and a dict of what was set."""
@@ -379,13 +380,16 @@ class Peer:
 
     # A framework with a training loop of its own puts it in the place of the rest: of fit() at least.
 
-    def first(self, batches):
-        """What warm() trains on: the first batch."""
-        return next(iter(batches))
+    def first(self, batches, rest):
+        """What the first call of warm() trains on: the first batch; and so many of it as are left for the last batch
+        of an epoch, where something is compiled for every size of batch."""
+        x, y = next(iter(batches))
+        return [(x, y), (x[:rest], y[:rest])] if self.compiles and rest else [(x, y)]
 
     def warm(self, first):
-        """One training step."""
-        self.step(*first)
+        """A training step on each."""
+        for x, y in first:
+            self.step(x, y)
 
     def fit(self, learn, test, epochs, report):
         """Trains; test is None where nothing is tested. report.begin("epoch" or "evaluation", n) starts the clock,
@@ -488,8 +492,9 @@ def train(peer, e, lines):
     data = Data(e)
     learn, warmup = peer.loader(data.part("train")), e.get("warmup_steps", 0)
     test = peer.loader(data.part("test")) if len(data.indices["test"]) else None
+    count = len(data.indices["train"])
     del data
-    first = peer.first(learn) if warmup else None
+    first = peer.first(learn, count % e["batch"] if count > e["batch"] else 0) if warmup else None
     for step in range(warmup):
         if step < 2:
             report.begin("warmup" if step else "first_step")
@@ -497,6 +502,7 @@ def train(peer, e, lines):
         peer.sync()
         if step == 0:
             lines.say("first_step", seconds=report.seconds())
+            first = first[:1]
     peer.fit(learn, test, e["epochs"], report)
 
 

@@ -200,9 +200,9 @@ class TensorFlow(runner.Peer):
         if e["device"] != "cpu":
             tf.config.experimental.enable_tensor_float_32_execution(False)  # f32 is what was asked for
         keras.utils.set_random_seed(e["seed"])
-        self.workers = runner.loader_threads(threads)
+        self.workers, self.compiles = runner.loader_threads(threads), e["variant"] == "jit"
         detail = {"keras": keras.__version__, "intra_op_threads": threads, "inter_op_threads": threads,
-                  "format": "NHWC", "compiled": e["variant"] == "jit",
+                  "format": "NHWC", "compiled": self.compiles,
                   "pictures": "tf.data, threads: %d" % self.workers}
         return tf.__version__, detail
 
@@ -223,7 +223,7 @@ class TensorFlow(runner.Peer):
         self.model = keras.Model(values["image"], values[net.nodes[-1].output])
         self.fill(net, permute)
         self.model.compile(optimizer(runner.Rule(e)), keras.losses.SparseCategoricalCrossentropy(from_logits=True),
-                           metrics=["accuracy"], jit_compile=e["variant"] == "jit")
+                           metrics=["accuracy"], jit_compile=self.compiles)
         counts = [math.prod(v.shape) for v in self.model.trainable_variables]
         heavy = (keras.layers.Conv2D, keras.layers.DepthwiseConv2D, keras.layers.Dense)
         running = sum(a.size for name, a in net.weights.items() if name.rsplit(".")[-1].startswith("running"))
@@ -270,11 +270,16 @@ class TensorFlow(runner.Peer):
         made = files.map(reader(part), tf.data.AUTOTUNE).batch(self.e["batch"]).prefetch(tf.data.AUTOTUNE)
         return {"x": made.with_options(options)}, len(part)
 
-    def first(self, batches):
-        return dict(batches[0], steps_per_epoch=1)  # the whole set, so that its first step traces what fit() needs
+    def first(self, batches, rest):
+        whole = batches[0]
+        some = {"x": whole["x"].unbatch().take(rest).batch(self.e["batch"])} if "y" not in whole else dict(
+            whole, x=whole["x"][:rest], y=whole["y"][:rest])
+        start = dict(whole, steps_per_epoch=1)  # the whole set, so that its first step traces what fit() needs
+        return [start, some] if rest and self.compiles else [start]
 
     def warm(self, first):
-        self.model.fit(verbose=0, **first)
+        for arguments in first:
+            self.model.fit(verbose=0, **arguments)
 
     def fit(self, learn, test, epochs, report):
         arguments, images = learn
