@@ -248,7 +248,7 @@ class Jax(runner.Peer):
 
     def params(self):
         return [(node.params[what], self.state[0][node.name][what])
-                for node in self.net.nodes for what in node.params if not what.startswith("running")]
+                for node in self.net.nodes for what in ("weight", "bias") if what in node.params]
 
     def loader(self, part):
         return runner.Loader(part, self.e["batch"], self.e["seed"], self.e["threads"])

@@ -22,6 +22,7 @@ class Pictures:
             steps.append(T.RandomHorizontalFlip() if t["flip"] == "horizontal" else T.RandomVerticalFlip())
         steps += [T.ToTensor(), T.Normalize((part.mean / unit).tolist(), (part.std / unit).tolist())]
         self.files, self.labels, self.transform = part.files, part.labels, T.Compose(steps)
+        self.form = "L" if part.channels == 1 else "RGB"
 
     def __len__(self):
         return len(self.labels)
@@ -29,7 +30,7 @@ class Pictures:
     def __getitem__(self, i):
         from PIL import Image
         with Image.open(self.files[i]) as image:
-            return self.transform(image.convert("RGB")), int(self.labels[i])
+            return self.transform(image.convert(self.form)), int(self.labels[i])
 
 
 # --- layers ---------------------------------------------------------------------------------------------------------

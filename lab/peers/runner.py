@@ -109,11 +109,12 @@ class Network:
 
     def arrays(self, node):
         """what ("weight", "running_mean") -> array, of a node."""
-        return {what: self.weights[name] for what, name in node.params.items()}
+        known = ("weight", "bias", "running_mean", "running_var")
+        return {what: self.weights[node.params[what]] for what in known if what in node.params}
 
     def trainable(self):
         """The names of weights and biases, in order."""
-        return [name for node in self.nodes for what, name in node.params.items() if not what.startswith("running")]
+        return [node.params[what] for node in self.nodes for what in ("weight", "bias") if what in node.params]
 
 
 class Data:
@@ -122,7 +123,7 @@ class Data:
 
     def __init__(self, e):
         d = e["data"]
-        self.kind, self.settings, self.train = d["kind"], d, True
+        self.kind, self.settings, self.train, self.channels = d["kind"], d, True, d.get("channels", 3)
         self.scale = d.get("scale") or (1 / 255 if self.kind == "pictures" else 1)
         self.mean, self.std = numpy.float32(d.get("mean") or [0]), numpy.float32(d.get("std") or [1])
         self.files = self.samples = None
@@ -168,7 +169,7 @@ class Loader:
 
     def picture(self, path, draw):
         from PIL import Image
-        t, image = self.part.settings, Image.open(path).convert("RGB")
+        t, image = self.part.settings, Image.open(path).convert("L" if self.part.channels == 1 else "RGB")
         width, height = image.size
         if t.get("resize"):
             short = min(width, height)
@@ -181,7 +182,7 @@ class Loader:
         pixels = numpy.asarray(image.crop((left, top, left + wide, top + high)))
         if self.part.train and t.get("flip", "none") != "none" and draw.randint(2):
             pixels = pixels[:, ::-1] if t["flip"] == "horizontal" else pixels[::-1]
-        return self.part.normal(pixels.transpose(2, 0, 1))
+        return self.part.normal(pixels.reshape(high, wide, -1).transpose(2, 0, 1))
 
     def make(self, chosen, seed):
         if self.part.samples is not None:

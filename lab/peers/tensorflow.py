@@ -300,14 +300,14 @@ def reader(part):
             "vertical": tf.image.random_flip_up_down}
 
     def read(path, label):
-        image = tf.io.decode_jpeg(tf.io.read_file(path), channels=3)  # PNG files too
+        image = tf.io.decode_jpeg(tf.io.read_file(path), channels=part.channels)  # PNG files too
         if t.get("resize"):
             size = tf.shape(image)[:2]
             image = tf.image.resize(image, t["resize"] * size // tf.reduce_min(size), antialias=True)
         image = tf.cast(image, tf.float32)
         if all(crop):
             if loose:
-                image = tf.image.random_crop(image, (crop[0], crop[1], 3))
+                image = tf.image.random_crop(image, (crop[0], crop[1], part.channels))
             else:
                 image = tf.image.resize_with_crop_or_pad(image, crop[0], crop[1])
         return (turn[flip](image) * part.scale - part.mean) / part.std, label

@@ -141,11 +141,11 @@ class Exchange:
             json.dump({"name": network, "dialect": dialect, "classes": self.classes, "parameters": count,
                        "input": self.net.input, "nodes": self.net.nodes}, file)
         save(self.path("weights.safetensors"), self.net.weights)
-        draw, tensors = numpy.random.RandomState(2), {}
+        draw, self.batches = numpy.random.RandomState(2), {}
         for step in range(3):
-            tensors["samples.%d" % step] = draw.randn(batch, *self.net.input).astype("float32")
-            tensors["labels.%d" % step] = draw.randint(self.classes, size=batch).astype("int32")
-        save(self.path("batches.safetensors"), tensors)
+            self.batches["samples.%d" % step] = draw.randn(batch, *self.net.input).astype("float32")
+            self.batches["labels.%d" % step] = draw.randint(self.classes, size=batch).astype("int32")
+        save(self.path("batches.safetensors"), self.batches)
 
     def path(self, name):
         return os.path.join(self.folder, name)

@@ -1,0 +1,318 @@
+"""The lab's runners: the same outputs of every layer and the same losses in all frameworks that are there, data that
+is learnt, and lines that say why where something cannot be done. And the fake peer, which the lab's tests use.
+
+Frameworks are looked for in this Python, or in the ones that BRASA_TORCH_PYTHON, BRASA_TENSORFLOW_PYTHON and
+BRASA_JAX_PYTHON name. What is not there is skipped.
+"""
+import json, os, signal, subprocess, sys, tempfile
+
+TOOLS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "tools")
+sys.path.insert(0, TOOLS)
+from checks import SOURCE, check, finish, skip
+
+PEERS = os.path.join(SOURCE, "lab", "peers")
+MODULES = {"pytorch": ("torch", "torchvision"), "tensorflow": ("tensorflow", "keras"), "jax": ("jax", "PIL")}
+CLASSES = {"pytorch": "PyTorch", "tensorflow": "TensorFlow", "jax": "Jax"}
+NAMED = {"pytorch": "BRASA_TORCH_PYTHON", "tensorflow": "BRASA_TENSORFLOW_PYTHON", "jax": "BRASA_JAX_PYTHON"}
+
+# Many experiments in one process, since importing a framework takes seconds.
+MANY = """
+import json, runpy, sys
+sys.path.insert(0, %r)
+import runner
+kind = runpy.run_path(%r)[%r]
+lines = runner.Lines()
+for path in sys.argv[1:]:
+    lines.say("start")
+    try:
+        runner.run(kind(), json.load(open(path)), lines)
+    except runner.Refused as why:
+        lines.say("refused", why=str(why))
+"""
+
+# A peer without a framework: a matrix that learns nothing.
+TINY = """
+import sys
+sys.path.insert(0, %r)
+import runner, numpy
+
+class Tiny(runner.Peer):
+    framework, variants = "Tiny", ("good", "chatter", "refused", "memory", "text", "error", "nan", "absent")
+
+    def setup(self, e):
+        self.e = e
+        if e["variant"] == "absent":
+            import no_such_framework
+        if e["variant"] == "refused":
+            raise runner.Refused("no such\\n device")
+        if e["variant"] == "chatter":
+            print("printed by Python", flush=True)
+            import os
+            os.system("echo printed by a child")
+        return "1", {"threads": e["threads"]}
+
+    def build(self, e, net):
+        errors = {"memory": MemoryError(), "text": RuntimeError("DefaultCPUAllocator: can't allocate memory"),
+                  "error": ValueError("wrong\\nlines")}
+        if e["variant"] in errors:
+            raise errors[e["variant"]]
+        return 1, 1, 1
+
+    def outputs(self, x, see):
+        see("logits", numpy.float32([[3, -1]] * len(x)))
+
+    def params(self):
+        return [("conv1.weight", numpy.float32([3, 4]))]
+
+    def loader(self, part):
+        return runner.Loader(part, self.e["batch"], self.e["seed"], self.e["threads"])
+
+    def step(self, x, y):
+        return float("nan") if self.e["variant"] == "nan" else float(len(y))
+
+    def test(self, x, y):
+        return x.mean(), (y == 0).sum()
+
+runner.main(Tiny())
+"""
+
+
+def has(python, modules):
+    ask = "import importlib.util as u, sys; sys.exit(not all(map(u.find_spec, %r)))" % (modules,)
+    try:
+        return subprocess.run([python, "-c", ask], stderr=subprocess.DEVNULL).returncode == 0
+    except OSError:
+        return False
+
+
+def find(peer):
+    """A Python that has the framework, or None."""
+    python = os.environ.get(NAMED[peer]) or sys.executable
+    return python if has(python, MODULES[peer] + ("numpy",)) else None
+
+
+def run(python, *words, seconds=300):
+    """Exit status, lines, standard error. What is no line of JSON comes as {"event": None}."""
+    process = subprocess.Popen([python, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    try:
+        out, err = process.communicate(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        out, err = process.communicate()
+    return process.returncode, [read(line) for line in out.splitlines()], err.decode(errors="replace")[-1500:]
+
+
+def read(line):
+    try:
+        made = json.loads(line.decode(), parse_constant=lambda word: 1 / 0)
+        return made if isinstance(made, dict) else {"event": None}
+    except (ValueError, ZeroDivisionError):
+        return {"event": None}
+
+
+def of(lines, event):
+    return [line for line in lines if line["event"] == event]
+
+
+def last(lines):
+    return lines[-1]["event"] if lines else ""
+
+
+# --- the fake peer --------------------------------------------------------------------------------------------------
+
+
+def fake(folder, variant, mode="train", **more):
+    path = os.path.join(folder, "fake.json")
+    with open(path, "w") as file:
+        json.dump(dict(more, mode=mode, variant=variant), file)
+    return run(sys.executable, os.path.join(TOOLS, "fake_peer.py"), path, seconds=0.7 if variant == "hang" else 60)
+
+
+def test_fake(folder):
+    status, lines, _ = fake(folder, "good", epochs=3)
+    check("fake: good", status == 0 and last(lines) == "done" and len(of(lines, "epoch")) == 3, lines)
+    status, lines, _ = fake(folder, "good", mode="check")
+    check("fake: check", status == 0 and len(of(lines, "loss")) == 3 and of(lines, "output"), lines)
+    for variant, expected, end in (("refused", 0, "refused"), ("failed", 1, "failed"), ("memory_failed", 1, "failed"),
+                                   ("exit3", 3, "done"), ("early", 0, "built"), ("nothing", 0, ""),
+                                   ("garbage", 0, None), ("halfline", 0, None), ("crash", -signal.SIGSEGV, "built"),
+                                   ("killed", -signal.SIGKILL, "built"), ("hang", -signal.SIGKILL, "built"),
+                                   ("stderr", 0, "done")):
+        status, lines, said = fake(folder, variant)
+        check("fake: " + variant, status == expected and last(lines) == end, (status, lines[-2:], said))
+    check("fake: nan", None in [line["event"] for line in fake(folder, "nan")[1]])
+
+
+# --- what runners share ---------------------------------------------------------------------------------------------
+
+
+def test_protocol(python, folder, exchange):
+    script = os.path.join(folder, "tiny.py")
+    with open(script, "w") as file:
+        file.write(TINY % PEERS)
+
+    def tiny(mode="check", **more):
+        return run(python, script, exchange.experiment(mode, **more))
+
+    status, lines, said = tiny()
+    kinds = [line["event"] for line in lines]
+    check("check: order", status == 0 and kinds == ["start", "imported", "built", "batch", "output", "loss", "param",
+                                                    "batch", "loss", "batch", "loss", "param", "done"], (kinds, said))
+    check("check: clock", all(a["at"] <= b["at"] for a, b in zip(lines, lines[1:])))
+    out, param = of(lines, "output")[0], of(lines, "param")[0]
+    check("mean and rms", out["mean"] == 1 and abs(out["rms"] - 5 ** 0.5) < 1e-12 and out["shape"] == [2]
+          and param["mean"] == 3.5 and abs(param["rms"] - 12.5 ** 0.5) < 1e-12, (out, param))
+    first = of(lines, "batch")[0]
+    check("the batch as fed", first["labels"] == exchange.batches["labels.0"].tolist()
+          and abs(first["sum"] - float(abs(exchange.batches["samples.0"].astype("float64")).sum())) < 1e-9, first)
+    status, lines, said = tiny(variant="chatter")
+    check("lines alone", status == 0 and None not in [line["event"] for line in lines] and "printed by Python" in said
+          and "printed by a child" in said, (lines, said))
+    for variant, expected, event, why, kind in (
+            ("refused", 0, "refused", "no such device", None), ("memory", 1, "failed", "MemoryError", "memory"),
+            ("text", 1, "failed", "can't allocate", "memory"),
+            ("error", 1, "failed", "ValueError: wrong lines", "error"),
+            ("absent", 0, "refused", "no_such_framework", None), ("other", 0, "refused", "no variant 'other'", None)):
+        status, lines, said = tiny(variant=variant)
+        check("tells: " + variant, status == expected and last(lines) == event and why in lines[-1]["why"]
+              and lines[-1].get("kind") == kind, (status, lines, said))
+    check("tells: precision", last(tiny(precision="bf16")[1]) == "refused")
+    status, lines, said = run(python, script, os.path.join(folder, "no such file"))
+    check("tells: no file", status == 1 and [line["event"] for line in lines] == ["start", "failed"], (status, lines))
+    losses = [line["loss"] for line in of(tiny(variant="nan")[1], "loss")]
+    check("no NaN in JSON", losses == [None] * 3, losses)
+    test_loop(tiny, exchange)
+
+
+def test_loop(tiny, exchange):
+    status, lines, said = tiny("train", data=exchange.arrays(10, 5), warmup_steps=3, epochs=2)
+    phases = [(line["phase"], line["epoch"]) for line in of(lines, "phase")]
+    check("phases", phases == [("load", 0), ("first_step", 0), ("warmup", 0), ("epoch", 1), ("evaluation", 1),
+                               ("epoch", 2), ("evaluation", 2)], (status, phases, said))
+    epoch, test = of(lines, "epoch"), of(lines, "evaluation")
+    check("epochs", [(e["epoch"], e["images"], e["steps"]) for e in epoch] == [(1, 10, 3), (2, 10, 3)], epoch)
+    check("the mean loss counts images", abs(epoch[0]["loss"] - (4 * 4 + 4 * 4 + 2 * 2) / 10) < 1e-9, epoch[0])
+    check("evaluation", [t["images"] for t in test] == [5, 5] and test[0]["loss"] == test[1]["loss"], test)
+    _, lines, _ = tiny("train", data=exchange.arrays(10, 0), epochs=1)
+    check("no test part, no warm-up", not of(lines, "evaluation") and not of(lines, "first_step")
+          and last(lines) == "done", lines)
+
+
+# --- frameworks -----------------------------------------------------------------------------------------------------
+
+O = {"name": "sgd", "dialect": "torch", "lr": 0.1, "momentum": 0.0, "nesterov": False, "weight_decay": 0.0,
+     "decay": 0.0}
+M = dict(O, name="rmsprop", lr=0.01, rho=0.9, epsilon=1e-3)
+A = dict(O, name="adam", lr=0.02, beta1=0.8, beta2=0.9, epsilon=1e-2)
+D = dict(O, name="adadelta", lr=1.0, rho=0.9, epsilon=1e-3)
+OPTIMIZERS = [  # settings, and who refuses them
+    (O, ""), (dict(O, momentum=0.9), ""), (dict(O, momentum=0.9, dialect="keras2"), ""),
+    (dict(O, momentum=0.9, nesterov=True), ""), (dict(O, momentum=0.9, nesterov=True, dialect="keras2"), ""),
+    (dict(O, decay=0.5), ""), (dict(O, momentum=0.9, decay=0.5), "tensorflow"),
+    (dict(O, momentum=0.9, decay=0.5, dialect="keras2"), "pytorch"),
+    (dict(O, weight_decay=0.1, momentum=0.5), "tensorflow"),
+    (dict(O, weight_decay=0.1, momentum=0.5, dialect="tfkeras"), "pytorch"),
+    (M, ""), (dict(M, dialect="keras2", momentum=0.5), ""), (dict(M, dialect="tfkeras"), "pytorch"),
+    (D, ""), (dict(D, dialect="keras2"), ""),
+    (A, ""), (dict(A, dialect="keras2"), ""), (dict(A, dialect="tfkeras"), ""),
+    (dict(A, name="adamw", weight_decay=0.1), ""), (dict(A, name="adamw", weight_decay=0.1, dialect="tfkeras"), ""),
+]
+
+
+def many(peer, python, paths):
+    """The lines of each experiment, all in one process."""
+    status, lines, said = run(python, "-c", MANY % (PEERS, os.path.join(PEERS, peer + ".py"), CLASSES[peer]), *paths)
+    groups = []
+    for line in lines:
+        if line["event"] == "start":
+            groups.append([])
+        groups[-1].append(line)
+    check("%s: %d experiments" % (peer, len(paths)), status == 0 and len(groups) == len(paths),
+          (status, lines[-1:], said))
+    return groups + [[]] * (len(paths) - len(groups))
+
+
+def test_optimizers(peer, python, exchange):
+    from lab_oracle import losses
+    paths = [exchange.experiment("check", "o%d.json" % i, optimizer=o) for i, (o, _) in enumerate(OPTIMIZERS)]
+    for (o, refused), lines in zip(OPTIMIZERS, many(peer, python, paths)):
+        name = "%s: %s" % (peer, " ".join("%s=%s" % pair for pair in sorted(o.items()) if pair[1]))
+        if peer == refused:
+            check(name, last(lines) == "refused" and o["dialect"] in lines[-1]["why"], lines[-1:])
+            continue
+        got, expected = [line["loss"] for line in of(lines, "loss")], losses(exchange, o)
+        near = len(got) == 3 and all(abs(a - b) < 2e-5 * b for a, b in zip(got, expected))
+        check(name, near, (got, expected, lines[-1:]))
+
+
+def compare(name, network, lines, reference):
+    """Lines against what the network says, and against another peer's."""
+    out = of(lines, "output")
+    shapes = [(line["node"], line["shape"]) for line in out]
+    check(name + ": nodes", shapes == [(node["name"], node["shape"]) for node in network.net.nodes], shapes)
+    count = sum(a.size for what, a in network.net.weights.items() if "running" not in what)
+    layers = sum(node["op"] in ("conv2d", "dense") for node in network.net.nodes)
+    built = (of(lines, "built") or [{}])[0]
+    check(name + ": size", (built.get("parameters"), built.get("layers")) == (count, layers), (built, count, layers))
+    names = {line["name"] for line in of(lines, "param")}
+    check(name + ": parameters", names == {what for what in network.net.weights if "running" not in what}, names)
+    for mine, theirs in zip(out, of(reference, "output")):
+        far = max(abs(mine[key] - theirs[key]) for key in ("mean", "rms")) / (theirs["rms"] + 1e-9)
+        check("%s: %s" % (name, mine["node"]), far < 1e-4, (mine, theirs))
+    pairs = list(zip(of(lines, "loss"), of(reference, "loss")))
+    check(name + ": losses", len(pairs) == 3 and all(
+        abs(a["loss"] - b["loss"]) < 1e-3 * b["loss"] for a, b in pairs), pairs)
+
+
+def test_learning(peer, python, small, table):
+    from small_data import png
+    e = dict(optimizer=dict(O, lr=0.02, momentum=0.9), batch=8)
+    paths = [small.experiment("train", "a.json", data=small.arrays(200, 61), epochs=4, warmup_steps=2, **e)]
+    paths.append(table.experiment("train", "t.json", data=table.arrays(200, 61), epochs=4, **e))
+    for name, lines in zip(("arrays", "numbers"), many(peer, python, paths)):
+        epochs, tests = of(lines, "epoch"), of(lines, "evaluation")
+        check("%s: %s are learnt" % (peer, name), len(epochs) == len(tests) == 4 and tests[-1]["accuracy"] > 0.8
+              and epochs[-1]["loss"] < epochs[0]["loss"] and (epochs[0]["images"], epochs[0]["steps"]) == (200, 25)
+              and tests[0]["images"] == 61, (epochs, tests, lines[-1:]))
+    data = small.pictures(11, 4, png)
+    status, lines, said = run(python, os.path.join(PEERS, peer + ".py"),
+                              small.experiment("train", "p.json", data=data, epochs=1, warmup_steps=1, **e))
+    epochs, tests = of(lines, "epoch"), of(lines, "evaluation")
+    check(peer + ": pictures", status == 0 and last(lines) == "done" and epochs[0]["images"] == 11
+          and epochs[0]["steps"] == 2 and tests[0]["images"] == 4 and of(lines, "first_step"), (status, lines, said))
+
+
+def test_frameworks(folder):
+    from lab_exchange import Exchange
+    networks = {name: Exchange(os.path.join(folder, name), name) for name in ("small", "wide", "table")}
+    test_protocol(sys.executable, folder, networks["small"])
+    reference = {}
+    for peer in MODULES:
+        python = find(peer)
+        if not python:
+            skip(peer, "not in this Python; %s may name one that has it" % NAMED[peer])
+            continue
+        runs = [("wide", ""), ("small", "")] + ([("wide", "channels_last")] if peer == "pytorch" else [])
+        paths = [networks[name].experiment("check", "c%s.json" % variant, variant=variant) for name, variant in runs]
+        for (name, variant), lines in zip(runs, many(peer, python, paths)):
+            title, known = " ".join([peer, name, variant]).rstrip(), reference.setdefault(name, lines)
+            compare(title, networks[name], lines, known)
+        test_optimizers(peer, python, networks["table"])
+        test_learning(peer, python, networks["small"], networks["table"])
+
+
+def main():
+    with tempfile.TemporaryDirectory() as folder:
+        if has(sys.executable, ("numpy",)):
+            test_frameworks(folder)
+        test_fake(folder)
+
+
+if __name__ == "__main__":
+    if not has(sys.executable, ("numpy",)):
+        other = os.environ.pop(NAMED["pytorch"], None)
+        if other:
+            os.execv(other, [other] + sys.argv)
+        skip("the runners", "no numpy in this Python; BRASA_TORCH_PYTHON may name one with PyTorch")
+    main()
+    finish()
