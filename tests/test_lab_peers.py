@@ -204,7 +204,7 @@ O = {"name": "sgd", "dialect": "torch", "lr": 0.1, "momentum": 0.0, "nesterov": 
      "decay": 0.0}
 M = dict(O, name="rmsprop", lr=0.01, rho=0.9, epsilon=1e-3)
 A = dict(O, name="adam", lr=0.02, beta1=0.8, beta2=0.9, epsilon=1e-2)
-D = dict(O, name="adadelta", lr=1.0, rho=0.9, epsilon=1e-3)
+D = dict(O, name="adadelta", lr=1, rho=0.9, epsilon=1e-3)
 OPTIMIZERS = [  # settings, and who refuses them
     (O, ""), (dict(O, momentum=0.9), ""), (dict(O, momentum=0.9, dialect="keras2"), ""),
     (dict(O, momentum=0.9, nesterov=True), ""), (dict(O, momentum=0.9, nesterov=True, dialect="keras2"), ""),

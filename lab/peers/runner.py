@@ -223,7 +223,7 @@ class Rule:
     def __init__(self, e):
         o, self.name, self.dialect = e["optimizer"], e["optimizer"]["name"], e["optimizer"].get("dialect", "torch")
         for name, default in self.DEFAULTS.items():
-            setattr(self, name, o.get(name, default))
+            setattr(self, name, type(default)(o.get(name, default)))  # 1 is a whole number in JSON
         keras = self.dialect in ("tfkeras", "keras2")
         self.rate_inside = keras or self.dialect == "caffe"
         self.epsilon_inside = self.dialect == "tfkeras"
