@@ -1,5 +1,5 @@
-"""Writes first files for the targets that read data into a folder: idx/, cifar/, csv/, lists/, words/, model/ and
-picture/ (PNG; JPEG files come from `brasa data make synth:fire`). The first bytes of some choose the form, as the targets' files tell."""
+"""Writes first files for the targets that read data into a folder: idx/, cifar/, csv/, lists/, words/, model/,
+experiment/ and picture/ (PNG; JPEG files come from `brasa data make synth:fire`). The first bytes of some choose the form, as the targets' files tell."""
 import gzip, os, struct, sys, zlib
 
 
@@ -33,6 +33,10 @@ NETWORKS = ["input 1 28 28\nconv 32 3x3 name=conv1\nrelu\nmaxpool 2\ndropout 0.2
             "y = concat $a $b\nbatchnorm\nrelu6\noutput mid\nadaptive_avgpool 1\nflatten\nclassify features=5 bias=no\n",
             "input 16 name=x\ny = labels 4\nz = dense $x 4\nl = softmax_cross_entropy $z $y\nloss\n",
             "input 4 6 6\nconv 4 3x3 pad=1,0,1,0 groups=4 dilation=2\nlrn 5 alpha=1e-4\ngelu\nflatten\ndense 3\n"]
+EXPERIMENTS = ["title One # two\nnetwork alexnet my.net\ndata a=synth:fire,n=791 \"images:b c\"\nbatch 1 2..8 10..100/10\n"
+               "threads 1..all\nsmall.data synth:fire,n=3\nsmall.batch 2\nsplit 70/30\nmem 1.5Gi\non doubling\n",
+               "device cpu cuda\nprecision f32 bf16\ndata synth:letter\nexperiment a\nnetwork letter_mlp\nfolds 10\nview size\n"
+               "experiment b-2\nnetwork mnist_cnn\nepochs 3\nrepeats 1\nseed 0\nlimit 60\noptimizer adam lr=1\ndialect keras2\n"]
 
 
 def seeds():
@@ -56,6 +60,8 @@ def seeds():
             yield "words/%d_%d" % (kind, i), bytes([kind]) + words.encode()
     for i, text in enumerate(NETWORKS):
         yield "model/%d" % i, text.encode()
+    for i, text in enumerate(EXPERIMENTS):
+        yield "experiment/%d" % i, text.encode()
     for colour, depth in ((0, 8), (2, 8), (2, 16), (4, 8), (6, 8)):
         yield "picture/png%d_%d" % (colour, depth), png(9, 7, depth, colour)
 
