@@ -9,6 +9,8 @@ install(FILES include/brasa.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(DIRECTORY examples/ DESTINATION ${CMAKE_INSTALL_DATADIR}/brasa/examples
         FILES_MATCHING PATTERN *.c)
 install(DIRECTORY src/models/ DESTINATION ${CMAKE_INSTALL_DATADIR}/brasa/models FILES_MATCHING PATTERN *.net)
+install(DIRECTORY lab/peers/ DESTINATION ${CMAKE_INSTALL_DATADIR}/brasa/lab/peers
+        FILES_MATCHING PATTERN *.py PATTERN *.lock PATTERN *.md)
 
 install(EXPORT brasa FILE brasaTargets.cmake NAMESPACE brasa:: DESTINATION ${package})
 write_basic_package_version_file(${made}/brasaConfigVersion.cmake COMPATIBILITY SameMinorVersion)
