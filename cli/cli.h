@@ -44,6 +44,8 @@ int run_eval(const options *o);
 int run_explain(const options *o);
 int run_help(const options *o);
 int run_lab_runner(const options *o);
+int run_lab_install(const options *o);
+int run_lab_peers(const options *o);
 int run_models(const options *o);
 int run_plan(const options *o);
 int run_predict(const options *o);

@@ -4,6 +4,7 @@
 
 #include "core/nearest.h"
 #include "data/transform.h"
+#include "lab/experiment.h"
 #include "train/session.h"
 
 #include <stdio.h>
@@ -177,12 +178,42 @@ static int help_data(const options *o)
     return DONE;
 }
 
+static int help_experiments(const options *o)
+{
+    const char *name, *takes;
+    (void)o;
+    printf("An experiment of the lab is a preset or a text file, a field a line. Lists make a\n"
+           "grid: each network with each data set, each batch, ... in each framework.\n\n"
+           "  # comments start with #\n"
+           "  network    alexnet vgg16\n"
+           "  data       synth:fire,n=791 \"images:My photos\"\n"
+           "  batch      1 16..64          numbers; FIRST..LAST doubles, with /STEP it adds\n"
+           "  small.data synth:fire,n=24   counts in place of `data` with --scale small\n"
+           "  experiment NAME              begins a block; lines above the first one hold\n"
+           "                               for all of them\n\n");
+    for (int i = 0; experiment_field_at(i, &name, &takes); i++) {
+        printf("  %-10s ", name);
+        wrapped(13, 13, takes);
+    }
+    printf("\n");
+    heading("presets");
+    for (int i = 0; lab_preset_at(i); i++) {
+        printf("  %-16s ", lab_preset_at(i)->name);
+        wrapped(19, 19, lab_preset_at(i)->summary);
+    }
+    return DONE;
+}
+
 /* --- the verb --------------------------------------------------------------------------------------------------- */
 
 static const struct topic {
     const char *name;
     int (*print)(const options *o);
-} topics[] = {{"layers", help_layers}, {"optimizers", help_optimizers}, {"models", help_models}, {"data", help_data}};
+} topics[] = {{"layers", help_layers},
+              {"optimizers", help_optimizers},
+              {"models", help_models},
+              {"data", help_data},
+              {"experiments", help_experiments}};
 enum { TOPICS = sizeof topics / sizeof topics[0] };
 
 /* "bench" or "bench step": the verbs whose name begins with these words. */

@@ -209,6 +209,30 @@ static const verb verbs[] = {
         .examples = "brasa data get mnist mnist",
     },
     {
+        .name = "lab peers",
+        .run = run_lab_peers,
+        .summary = "frameworks to compare: which are here, and the rest",
+        .words = "",
+        .options = "json peers",
+        .details = "Each is looked for in its folder below $BRASA_PEERS (~/.local/share/brasa/peers), where "
+                   "`brasa lab install` puts it; --peers NAME=PYTHON names another Python that has it.",
+        .examples = "brasa lab peers\nbrasa lab peers --peers pytorch=/opt/torch/bin/python --json",
+    },
+    {
+        .name = "lab install",
+        .run = run_lab_install,
+        .summary = "an environment of its own for a framework",
+        .words = "NAME...",
+        .min_words = 1,
+        .max_words = 16,
+        .options = "quiet remove yes",
+        .details = "From PyPI, in the versions of NAME.lock, which were tried. The environment is made beside its "
+                   "place, tried, and only then put there: what fails leaves nothing but a log. pip's own settings "
+                   "count, such as PIP_INDEX_URL.",
+        .examples = "brasa lab install pytorch tensorflow\nbrasa lab install jax --yes\n"
+                    "brasa lab install mxnet --remove",
+    },
+    {
         .name = "lab runner",
         .run = run_lab_runner,
         .summary = "one run of the lab, as any framework's runner does it",
@@ -239,8 +263,8 @@ static const verb verbs[] = {
     {
         .name = "help",
         .run = run_help,
-        .summary = "this text, a verb, or: layers, optimizers, models, data",
-        .words = "[VERB|layers|optimizers|models|data]",
+        .summary = "this text, a verb, or: layers, optimizers, models, data, experiments",
+        .words = "[VERB|layers|optimizers|models|data|experiments]",
         .max_words = 2,
         .options = "",
         .examples = "brasa help layers\nbrasa help bench step",

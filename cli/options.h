@@ -23,8 +23,10 @@ typedef struct options {
     const char *optimizer, *dialect, *sum, *kernels, *from;
     const char *data, *split, *transform, *schedule, *weights, *keep, *preset, *out, *resume;
     const char *freeze, *class_weights;
+    const char *peers, *scale; /* of the lab */
     bool eval, help, json, markdown, no_fusion, no_tune, quiet, tuned;
     bool no_stratify, no_shuffle, no_augment, skip_bad, deterministic;
+    bool remove, yes;
 } options;
 
 /* OPTION_BYTES: a number with a unit, of 10^3, 10^6, ... bytes (K, M, G, T) or of 2^10, 2^20, ... (Ki, Mi, Gi, Ti).
