@@ -182,8 +182,8 @@ static int help_experiments(const options *o)
 {
     const char *name, *takes;
     (void)o;
-    printf("An experiment of the lab is a preset or a text file, a field a line. Lists make a\n"
-           "grid: each network with each data set, each batch, ... in each framework.\n\n"
+    printf("An experiment of the lab is a preset or a text file, a field a line. Lists make\n"
+           "a grid: each network with each data set, each batch, ... in each framework.\n\n"
            "  # comments start with #\n"
            "  network    alexnet vgg16\n"
            "  data       synth:fire,n=791 \"images:My photos\"\n"

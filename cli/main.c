@@ -263,7 +263,7 @@ static const verb verbs[] = {
     {
         .name = "help",
         .run = run_help,
-        .summary = "this text, a verb, or: layers, optimizers, models, data, experiments",
+        .summary = "on a verb, or: layers, optimizers, models, data, experiments",
         .words = "[VERB|layers|optimizers|models|data|experiments]",
         .max_words = 2,
         .options = "",

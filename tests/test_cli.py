@@ -59,7 +59,8 @@ def test_help():
         check("optimizer " + word, "\n%s " % word in optimizers, optimizers)
     check("schedules", "cosine" in optimizers)
     check("model files", "classify 10" in works("help", "models"))
-    for words in [["--help"], ["help", "layers"], ["help", "optimizers"], ["help", "models"], ["help", "data"], ["models"],
+    for words in [["--help"], ["help", "layers"], ["help", "optimizers"], ["help", "models"], ["help", "data"],
+                  ["help", "experiments"], ["models"],
                   ["dialects"], ["doctor"]] + [["help", *verb.split()] for verb in VERBS]:
         wide = [line for line in works(*words).splitlines() if len(line) > 80 or line != line.rstrip()]
         if words == ["doctor"]:  # a compiler's or CPU's name is as long as it is
