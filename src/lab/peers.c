@@ -49,17 +49,18 @@ static const peer_def table[] = {
      .module = "aesara",
      .packages = "aesara",
      .variants = "plain",
-     .role = "Theano of the third study, by its successor: 2.7.10 is the last that compiles convolutions, and "
-             "PyTensor, the next one, has none"},
+     .role = "Theano of the third study, by its successor: 2.7.10, since 2.8.12 and 2.9.4 fail to compile "
+             "convolutions, and PyTensor 3, the next one, has none"},
     {.name = "singa",
      .title = "SINGA",
      .module = "singa",
      .packages = "singa",
      .variants = "plain",
      .role = "SINGA of the first study",
-     .elsewhere = "PyPI has one file of it, 3.0.0.dev1 for Python 3.6, whose tensors take no NumPy arrays "
-                  "(from_numpy: TypeError); Debian has none. The conda package nusdbsystem::singa (3.2.0) has it, so "
-                  "has the image apache/singa: --peers singa=PYTHON"},
+     .elsewhere =
+         "PyPI has one file of it, 3.0.0.dev1 for Python 3.6, whose tensors take no NumPy arrays "
+         "(from_numpy: TypeError); Debian 12 has none. The conda package nusdbsystem::singa (3.2.0) has it, so "
+         "has the image apache/singa: --peers singa=PYTHON"},
     {.name = "caffe",
      .title = "Caffe",
      .module = "caffe",
