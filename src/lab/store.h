@@ -53,9 +53,9 @@ typedef struct store_row {
     int64_t order; /* its place in the campaign's runs of this repeat, from 1 */
     const char *framework, *version, *detail;
     double import_s, first_step_s;
-    double epoch_s, eval_s;          /* medians */
-    double accuracy;                 /* of the last evaluation */
-    double loss;                     /* of the last epoch's training */
+    double epoch_s, eval_s; /* medians */
+    double accuracy;        /* of the last evaluation */
+    double loss;            /* of the last epoch's training */
     int64_t peak_rss, peak_pss, peak_swap;
     double cpu_mean; /* cores, in the epochs; of the whole run where there is none */
     int64_t threads_max, children, ctx_switches, faults, read_bytes;
@@ -82,8 +82,8 @@ typedef struct store_sample {
     const char *phase;
 } store_sample;
 
-/* STORE_READ: it must be there, nothing is written. STORE_WORK: made where it is not, and nobody else may work with it
- * till it is closed. To be closed whatever came back. */
+/* STORE_READ: it must be there, nothing is written. STORE_WORK: made where it is not, and nobody else may work with
+ * it till it is closed. To be closed whatever came back. */
 typedef enum store_mode { STORE_READ, STORE_WORK } store_mode;
 brasa_status store_open(brasa_context *ctx, const char *path, store_mode mode, store **out);
 void store_close(store *s);

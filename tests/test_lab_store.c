@@ -1,0 +1,429 @@
+/* test_lab_store.c - the lab's store: what goes in comes out; writers that are killed, full disks and foreign files.
+ */
+#define _GNU_SOURCE
+#include "counted.h"
+
+#include "lab/store.h"
+
+#ifdef BRASA_SQLITE
+#include <signal.h>
+#include <sqlite3.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+
+static store_row example_row(int64_t cell, int64_t repeat)
+{
+    return (store_row){.cell = cell,
+                       .peer = "fake",
+                       .variant = "",
+                       .repeat = repeat,
+                       .status = "done",
+                       .started = "2026-11-15 12:00:00",
+                       .load_before = 0.25,
+                       .fma_gflops = NAN,
+                       .order = 3,
+                       .epoch_s = 1.5,
+                       .accuracy = NAN,
+                       .peak_rss = 123456789012,
+                       .peak_pss = -1,
+                       .tail = "last\n"};
+}
+
+static const store_epoch two_epochs[] = {
+    {.epoch = 1, .seconds = 1.25, .images = 48, .steps = 3, .loss = 1.1, .accuracy = NAN, .eval_s = 0.5},
+    {.epoch = 2, .seconds = 1.75, .images = 48, .steps = 3, .loss = NAN, .accuracy = 0.5, .eval_accuracy = 1},
+};
+
+/* Samples of which each knows its number. */
+static store_sample *some_samples(int count)
+{
+    store_sample *s = calloc((size_t)count, sizeof *s);
+    for (int i = 0; s && i < count; i++)
+        s[i] = (store_sample){.at = 0.1 * i, .rss = i, .pss = -1, .phase = "epoch"};
+    return s;
+}
+
+static store *opened(const char *path, store_mode mode)
+{
+    store *s;
+    if (store_open(ctx, path, mode, &s) != BRASA_OK) {
+        printf("%s\n", brasa_context_error(ctx));
+        store_close(s);
+        return NULL;
+    }
+    return s;
+}
+
+/* A campaign with a cell; the number of the cell. */
+static int64_t make_cell(store *s)
+{
+    store_campaign g = {.created = "now", .name = "quick", .text = "network alexnet\n", .scale = "small"};
+    CHECK_STATUS(store_add_campaign(s, &g), BRASA_OK);
+    store_cell c = {.campaign = g.id, .key = "a", .experiment = "quick", .network = "alexnet", .batch = 8};
+    CHECK_STATUS(store_add_cell(s, &c), BRASA_OK);
+    return c.id;
+}
+
+TEST(everything_comes_back)
+{
+    start();
+    const char *path = in_folder("all.db");
+    store *s = opened(path, STORE_WORK);
+    REQUIRE(s);
+    const int64_t cell = make_cell(s);
+    store_row r = example_row(cell, 1);
+    store_sample *samples = some_samples(100);
+    CHECK_STATUS(store_add_row(s, &r, two_epochs, 2, samples, 100), BRASA_OK);
+    store_parity y = {
+        .campaign = 1, .peer = "fake", .variant = "", .network = "alexnet", .status = "same", .worst = 1e-6};
+    CHECK_STATUS(store_add_parity(s, &y), BRASA_OK);
+    y.status = "different";
+    CHECK_STATUS(store_add_parity(s, &y), BRASA_OK); /* once more: replaced */
+    CHECK_STATUS(store_finish_campaign(s, 1, "later"), BRASA_OK);
+    store_close(s);
+
+    REQUIRE((s = opened(path, STORE_READ)));
+    pool p = {.ctx = ctx};
+    store_campaign *g;
+    store_cell *c;
+    store_parity *parity;
+    store_row *row;
+    store_epoch *e;
+    store_sample *m;
+    int count;
+    CHECK_STATUS(store_campaigns(s, &p, &g, &count), BRASA_OK);
+    REQUIRE(count == 1);
+    CHECK_TEXT(g->text, "network alexnet\n");
+    CHECK_TEXT(g->finished, "later");
+    CHECK(!g->machine);
+    CHECK_STATUS(store_parities(s, &p, g->id, &parity, &count), BRASA_OK);
+    REQUIRE(count == 1);
+    CHECK_TEXT(parity->status, "different");
+    CHECK_STATUS(store_cells(s, &p, g->id, &c, &count), BRASA_OK);
+    REQUIRE(count == 1);
+    CHECK_INT(c->campaign, g->id);
+    CHECK_INT(c->batch, 8);
+    CHECK_STATUS(store_rows(s, &p, c->id, &row, &count), BRASA_OK);
+    REQUIRE(count == 1);
+    CHECK_INT(row->cell, cell);
+    CHECK_INT(row->peak_rss, 123456789012);
+    CHECK_INT(row->peak_pss, -1);
+    CHECK_INT(row->order, 3);
+    CHECK_CLOSE(row->epoch_s, 1.5, 0);
+    CHECK(isnan(row->fma_gflops));
+    CHECK_TEXT(row->tail, "last\n");
+    CHECK(!row->reason);
+    CHECK_STATUS(store_epochs(s, &p, row->id, &e, &count), BRASA_OK);
+    REQUIRE(count == 2);
+    CHECK_CLOSE(e[1].seconds, 1.75, 0);
+    CHECK(isnan(e[1].loss) && isnan(e[0].accuracy));
+    CHECK_STATUS(store_samples(s, &p, row->id, &m, &count), BRASA_OK);
+    REQUIRE(count == 100);
+    CHECK_INT(m[99].rss, 99);
+    CHECK_TEXT(m[99].phase, "epoch");
+    CHECK(store_add_row(s, row, NULL, 0, NULL, 0) != BRASA_OK); /* it was opened for reading */
+    pool_free(&p);
+    store_close(s);
+    free(samples);
+    stop();
+}
+
+TEST(a_row_again_replaces_it_and_its_samples)
+{
+    start();
+    store *s = opened(in_folder("again.db"), STORE_WORK);
+    REQUIRE(s);
+    const int64_t cell = make_cell(s);
+    store_sample *samples = some_samples(50);
+    pool p = {.ctx = ctx};
+    store_row *rows;
+    store_sample *m;
+    int count;
+    for (int64_t repeat = 1; repeat <= 2; repeat++) {
+        store_row r = example_row(cell, repeat);
+        CHECK_STATUS(store_add_row(s, &r, two_epochs, 2, samples, 50), BRASA_OK);
+    }
+    store_row r = example_row(cell, 1);
+    r.status = "failed";
+    CHECK_STATUS(store_add_row(s, &r, NULL, 0, samples, 7), BRASA_OK);
+    CHECK_STATUS(store_rows(s, &p, cell, &rows, &count), BRASA_OK);
+    REQUIRE(count == 2);
+    CHECK_TEXT(rows[0].status, "done");
+    CHECK_TEXT(rows[1].status, "failed");
+    CHECK_STATUS(store_samples(s, &p, rows[1].id, &m, &count), BRASA_OK);
+    CHECK_INT(count, 7);
+    store_cell again = {.campaign = 1, .key = "a", .experiment = "quick"};
+    CHECK_STATUS(store_add_cell(s, &again), BRASA_OK);
+    CHECK_INT(again.id, cell);
+    store_close(s);
+    sqlite3 *db;
+    sqlite3_stmt *q;
+    REQUIRE(sqlite3_open(in_folder("again.db"), &db) == SQLITE_OK);
+    sqlite3_prepare_v2(db, "SELECT (SELECT count(*) FROM sample), (SELECT count(*) FROM epoch)", -1, &q, NULL);
+    CHECK(sqlite3_step(q) == SQLITE_ROW);
+    CHECK_INT(sqlite3_column_int(q, 0), 57);
+    CHECK_INT(sqlite3_column_int(q, 1), 2);
+    sqlite3_finalize(q);
+    sqlite3_close(db);
+    pool_free(&p);
+    free(samples);
+    stop();
+}
+
+/* Whether the file is sound, and every row in it has all of its samples; the number of rows. */
+static int sound_rows(const char *path, int samples)
+{
+    store *s = opened(path, STORE_READ);
+    pool p = {.ctx = ctx};
+    store_row *rows;
+    store_sample *m;
+    int count = -1, of_row;
+    if (!CHECK(s))
+        return -1;
+    CHECK_STATUS(store_rows(s, &p, 1, &rows, &count), BRASA_OK);
+    for (int i = 0; i < count; i++) {
+        CHECK_STATUS(store_samples(s, &p, rows[i].id, &m, &of_row), BRASA_OK);
+        CHECK_INT(of_row, samples);
+    }
+    pool_free(&p);
+    store_close(s);
+    sqlite3 *db;
+    sqlite3_stmt *q;
+    if (!CHECK(sqlite3_open(path, &db) == SQLITE_OK))
+        return -1;
+    CHECK(sqlite3_prepare_v2(db, "PRAGMA integrity_check", -1, &q, NULL) == SQLITE_OK);
+    CHECK(sqlite3_step(q) == SQLITE_ROW);
+    CHECK_TEXT((const char *)sqlite3_column_text(q, 0), "ok");
+    sqlite3_finalize(q);
+    sqlite3_close(db);
+    return count;
+}
+
+/* Writes rows as fast as it can, from `first` on, until it is killed or something fails. */
+static void write_rows(const char *path, int first, int samples)
+{
+    store *s;
+    brasa_context *own;
+    store_sample *m = some_samples(samples);
+    if (brasa_context_new(&(brasa_context_options){.threads = 1}, &own) != BRASA_OK ||
+        store_open(own, path, STORE_WORK, &s) != BRASA_OK)
+        _exit(2);
+    for (int i = first;; i++) {
+        store_row r = example_row(1, i);
+        if (store_add_row(s, &r, two_epochs, 2, m, samples) != BRASA_OK) {
+            fprintf(stderr, "%s\n", brasa_context_error(own));
+            fflush(stderr);
+            _exit(3);
+        }
+    }
+}
+
+TEST(killed_writers_leave_whole_rows)
+{
+    enum { KILLS = 25, SAMPLES = 400 };
+    start();
+    const char *path = in_folder("killed.db");
+    store *s = opened(path, STORE_WORK);
+    REQUIRE(s);
+    make_cell(s);
+    store_close(s);
+    int rows = 0;
+    for (int i = 0; i < KILLS; i++) {
+        const pid_t child = fork();
+        if (child == 0)
+            write_rows(path, rows + 1, SAMPLES);
+        nanosleep(&(struct timespec){.tv_nsec = 5000000 + 1700000L * i}, NULL);
+        kill(child, SIGKILL);
+        int how;
+        waitpid(child, &how, 0);
+        CHECK(WIFSIGNALED(how)); /* else it could not write */
+        const int now = sound_rows(path, SAMPLES);
+        CHECK(now >= rows);
+        rows = now;
+    }
+    CHECK(rows > 0);
+    stop();
+}
+
+TEST(full_disk_leaves_whole_rows)
+{
+    enum { SAMPLES = 400 };
+    start();
+    const char *path = in_folder("full.db");
+    store *s = opened(path, STORE_WORK);
+    REQUIRE(s);
+    make_cell(s);
+    store_close(s);
+    const pid_t child = fork();
+    if (child == 0) { /* no file may be larger than this: not quite a full disk, but writes fail just so */
+        struct rlimit most = {300000, 300000};
+        signal(SIGXFSZ, SIG_IGN);
+        if (!freopen(in_folder("full.txt"), "w", stderr) || setrlimit(RLIMIT_FSIZE, &most) != 0)
+            _exit(4);
+        write_rows(path, 1, SAMPLES);
+    }
+    int how;
+    waitpid(child, &how, 0);
+    CHECK(WIFEXITED(how) && WEXITSTATUS(how) == 3);
+    CHECK(sound_rows(path, SAMPLES) > 0);
+    size_t bytes;
+    char *said = read_file(in_folder("full.txt"), &bytes);
+    CHECK_HAS(said, "full.db: ");
+    free(said);
+    REQUIRE((s = opened(path, STORE_WORK))); /* with room again it goes on */
+    store_row r = example_row(1, 1000);
+    CHECK_STATUS(store_add_row(s, &r, two_epochs, 2, NULL, 0), BRASA_OK);
+    store_close(s);
+    stop();
+}
+
+TEST(one_works_others_read)
+{
+    start();
+    const char *path = in_folder("two.db");
+    store *s = opened(path, STORE_WORK), *second, *reader;
+    REQUIRE(s);
+    const int64_t cell = make_cell(s);
+    CHECK_STATUS(store_open(ctx, path, STORE_WORK, &second), BRASA_WRONG_STATE);
+    CHECK_HAS(brasa_context_error(ctx), "another brasa runs experiments with this store");
+    store_close(second);
+    REQUIRE((reader = opened(path, STORE_READ)));
+    store_row r = example_row(cell, 1);
+    CHECK_STATUS(store_add_row(s, &r, NULL, 0, NULL, 0), BRASA_OK);
+    pool p = {.ctx = ctx};
+    store_row *rows;
+    int count;
+    CHECK_STATUS(store_rows(reader, &p, cell, &rows, &count), BRASA_OK);
+    CHECK_INT(count, 1);
+    pool_free(&p);
+    store_close(reader);
+    store_close(s);
+    REQUIRE((s = opened(path, STORE_WORK)));
+    store_close(s);
+    stop();
+}
+
+static void refused(const char *path, store_mode mode, const char *why)
+{
+    store *s;
+    CASE("%s", why);
+    CHECK(store_open(ctx, path, mode, &s) != BRASA_OK);
+    CHECK_HAS(brasa_context_error(ctx), why);
+    CHECK_HAS(brasa_context_error(ctx), path);
+    store_close(s);
+}
+
+static void make_database(const char *path, const char *sql)
+{
+    sqlite3 *db;
+    CHECK(sqlite3_open(path, &db) == SQLITE_OK);
+    CHECK(sqlite3_exec(db, sql, NULL, NULL, NULL) == SQLITE_OK);
+    sqlite3_close(db);
+}
+
+TEST(what_is_no_store_is_refused)
+{
+    start();
+    write_file(in_folder("text.db"), "this is a text, long enough not to be taken for an empty file", 61);
+    write_file(in_folder("empty.db"), "", 0);
+    make_database(in_folder("other.db"), "CREATE TABLE t(a)");
+    store_close(opened(in_folder("newer.db"), STORE_WORK));
+    make_database(in_folder("newer.db"), "PRAGMA user_version = 7");
+    for (store_mode mode = STORE_READ; mode <= STORE_WORK; mode++) {
+        refused(in_folder("text.db"), mode, "no store of the lab");
+        refused(in_folder("other.db"), mode, "of another program");
+        refused(in_folder("newer.db"), mode, "its version is 7, this one knows 1");
+        refused(in_folder("none/x.db"), mode, "No such file");
+    }
+    refused(in_folder("missing.db"), STORE_READ, "No such file");
+    refused(in_folder("empty.db"), STORE_READ, "no results yet");
+    refused(in_folder("."), STORE_WORK, "directory");
+    size_t bytes = 0;
+    char *text = read_file(in_folder("text.db"), &bytes);
+    CHECK_INT(bytes, 61); /* nobody wrote to it */
+    free(text);
+    stop();
+}
+
+/* A store whose pages were cut off or written over: an error or rows, never a crash. */
+TEST(damaged_files_are_told)
+{
+    start();
+    const char *path = in_folder("damaged.db");
+    store *s = opened(path, STORE_WORK);
+    REQUIRE(s);
+    const int64_t cell = make_cell(s);
+    store_sample *m = some_samples(500);
+    store_row r = example_row(cell, 1);
+    CHECK_STATUS(store_add_row(s, &r, two_epochs, 2, m, 500), BRASA_OK);
+    store_close(s);
+    size_t bytes;
+    char *whole = read_file(path, &bytes);
+    REQUIRE(whole);
+    int told = 0;
+    for (size_t at = 100; at < bytes; at += 1024) {
+        char *copy = malloc(bytes);
+        REQUIRE(copy);
+        memcpy(copy, whole, bytes);
+        for (size_t i = at; i < at + 64 && i < bytes; i++)
+            copy[i] = (char)(i * 7);
+        write_file(in_folder("copy.db"), copy, bytes);
+        free(copy);
+        pool p = {.ctx = ctx};
+        store_row *rows;
+        store_sample *some;
+        int count;
+        brasa_status status = store_open(ctx, in_folder("copy.db"), STORE_READ, &s);
+        if (status == BRASA_OK)
+            status = store_rows(s, &p, cell, &rows, &count);
+        if (status == BRASA_OK && count)
+            status = store_samples(s, &p, rows[0].id, &some, &count);
+        told += status != BRASA_OK;
+        store_close(s);
+        pool_free(&p);
+    }
+    CHECK(told > 0);
+    free(whole);
+    free(m);
+    stop();
+}
+
+TEST(memory_runs_out)
+{
+    int reached = 0;
+    start();
+    const char *path = in_folder("memory.db");
+    store *s = opened(path, STORE_WORK);
+    REQUIRE(s);
+    make_cell(s);
+    for (int at = 1; at < 40; at++) {
+        pool p = {.ctx = ctx};
+        store_campaign *g;
+        int count;
+        memory.calls = 0;
+        memory.fail_at = at;
+        brasa_status status = store_campaigns(s, &p, &g, &count);
+        CHECK(status == BRASA_OK || status == BRASA_OUT_OF_MEMORY);
+        reached += status == BRASA_OUT_OF_MEMORY;
+        pool_free(&p);
+    }
+    CHECK(reached > 0);
+    memory.fail_at = 0;
+    store_close(s);
+    stop();
+}
+
+#else
+
+TEST(says_that_there_is_no_sqlite)
+{
+    start();
+    store *s;
+    CHECK(store_open(ctx, in_folder("x.db"), STORE_WORK, &s) != BRASA_OK);
+    CHECK_HAS(brasa_context_error(ctx), "built without SQLite");
+    store_close(s);
+    stop();
+}
+
+#endif
