@@ -1,0 +1,456 @@
+/* monitor.c - see monitor.h.
+ *
+ * Sums over the tree (processor time, faults, reads) are those of the processes that live, which hold those of the
+ * children that they waited for, and those of the ones that this process waited for. While a child passes from one to
+ * the other it may be missing for a look, or be there twice: sums only ever grow here, so such a look shows nothing
+ * new.
+ */
+#define _GNU_SOURCE
+#include "lab/monitor.h"
+
+#include "lab/energy.h"
+#include "lab/proc.h"
+
+#include <errno.h>
+#include <math.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+/* Processes watched, and those of the whole machine. Samples of later than FINE seconds are kept once a second. */
+enum { MOST_WATCHED = 512, MOST_LISTED = 1 << 16, FINE = 600, PAUSE = 500 };
+
+/* A look that is made again and again: not before `due`. */
+typedef struct pace {
+    double least, due;
+} pace;
+
+typedef struct watched {
+    proc proc;
+    proc_figures now;
+    int64_t switches; /* of its threads, at the last look at them */
+} watched;
+
+/* What only grows. */
+typedef struct sums {
+    double cpu;
+    int64_t faults, reads, switches;
+} sums;
+
+struct monitor {
+    brasa_context *ctx;
+    pool pool;
+    monitor_options options;
+    pid_t self, first;
+    int reaper; /* what it was before */
+    DIR *all;
+    pid_t *listed, *before; /* processes of the machine: now, at the last look */
+    int nbefore;
+    int count, seen;
+    watched list[MOST_WATCHED];
+    double start, last, cpu_before; /* clock; clock of the last sample; own processor time at the start */
+    pace look, find, pss, switch_;
+    sums reaped, total, sampled; /* of those waited for; of all; at the last sample */
+    bool over_limit, first_over;
+    int first_how;
+    int64_t rss, pss_now;
+    store_sample *sample;
+    int samples, capacity;
+    energy energy;
+    double energy_epochs, cpu_epochs, time_epochs, cpu_last, energy_last, time_last;
+    monitor_totals totals;
+};
+
+static double clock_of(clockid_t which)
+{
+    struct timespec t;
+    clock_gettime(which, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static double now_seconds(void)
+{
+    return clock_of(CLOCK_MONOTONIC);
+}
+
+/* The next one comes after `least`, or PAUSE times what this one took of a processor. */
+static void pace_done(pace *p, double began, double cost, double pause)
+{
+    p->due = began + (p->least > pause * cost ? p->least : pause * cost);
+}
+
+static double larger(double a, double b)
+{
+    return a > b ? a : b;
+}
+
+static int64_t most(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* --- who belongs to it --------------------------------------------------------------------------------------- */
+
+static bool is_watched(const monitor *m, pid_t pid)
+{
+    for (int i = 0; i < m->count; i++)
+        if (m->list[i].proc.pid == pid)
+            return true;
+    return false;
+}
+
+/* What cannot be opened is gone already; beyond MOST_WATCHED nobody is watched. */
+static bool add(monitor *m, pid_t pid)
+{
+    watched *w = &m->list[m->count];
+    if (m->count == MOST_WATCHED)
+        return false;
+    *w = (watched){.switches = 0};
+    const bool there = proc_open(pid, &w->proc) && proc_read(&w->proc, &w->now);
+    if (!there)
+        proc_close(&w->proc);
+    m->count += there;
+    m->seen += there;
+    return there;
+}
+
+static void drop(monitor *m, int index)
+{
+    proc_close(&m->list[index].proc);
+    m->list[index] = m->list[--m->count];
+}
+
+/* Of the processes in `fresh` those whose parent belongs to it, or that came to us; their number is left for a
+ * further turn, as a parent may stand behind its child. */
+static int add_children(monitor *m, pid_t *fresh, int count)
+{
+    int left = 0;
+    for (int i = 0; i < count; i++) {
+        const pid_t parent = proc_parent(fresh[i]);
+        if (parent && (parent == m->self || is_watched(m, parent)))
+            add(m, fresh[i]);
+        else if (parent)
+            fresh[left++] = fresh[i];
+    }
+    return left;
+}
+
+/* Goes through the numbers of all processes; only those that were not there at the last time are looked at. */
+static void find_new(monitor *m)
+{
+    int fresh = 0, k = 0;
+    const int count = proc_list(m->all, m->listed, MOST_LISTED);
+    pid_t *list = m->listed, *unknown = m->before + MOST_LISTED;
+    for (int i = 0; i < count; i++) {
+        while (k < m->nbefore && m->before[k] < list[i])
+            k++;
+        if ((k == m->nbefore || m->before[k] != list[i]) && list[i] != m->self && !is_watched(m, list[i]))
+            unknown[fresh++] = list[i];
+    }
+    for (int left = fresh, last = -1; left > 0 && left != last;) {
+        last = left;
+        left = add_children(m, unknown, left);
+    }
+    memcpy(m->before, list, (size_t)count * sizeof *list);
+    m->nbefore = count;
+}
+
+/* --- starting ------------------------------------------------------------------------------------------------ */
+
+static brasa_status prepare(monitor *m)
+{
+    m->listed = pool_get(&m->pool, MOST_LISTED, sizeof *m->listed);
+    m->before = pool_get(&m->pool, 2 * MOST_LISTED, sizeof *m->before); /* the second half: those that are new */
+    if (!m->listed || !m->before)
+        return fail_memory(m->ctx, 3 * MOST_LISTED * sizeof *m->listed);
+    if (!(m->all = opendir("/proc")))
+        return fail(m->ctx, BRASA_NOT_FOUND, "/proc: %s: without it nothing can be watched", strerror(errno));
+    m->nbefore = proc_list(m->all, m->before, MOST_LISTED); /* none of these can belong to it */
+    prctl(PR_GET_CHILD_SUBREAPER, &m->reaper);
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    return BRASA_OK;
+}
+
+brasa_status monitor_start(brasa_context *ctx, const monitor_options *o, monitor **out)
+{
+    monitor *m = *out = mem_get(ctx, sizeof *m);
+    if (!m)
+        return fail_memory(ctx, sizeof *m);
+    *m = (monitor){.ctx = ctx, .pool = {.ctx = ctx}, .options = *o, .self = getpid(), .reaper = -1, .pss_now = -1};
+    m->totals = (monitor_totals){.peak_rss = -1, .peak_pss = -1, .peak_swap = -1, .threads_max = -1};
+    energy_open(&m->energy, o->energy_folder ? o->energy_folder : ENERGY_FOLDER);
+    return prepare(m);
+}
+
+void monitor_follow(monitor *m, pid_t pid)
+{
+    m->first = pid;
+    add(m, pid);
+    find_new(m);
+    m->start = m->last = m->time_last = now_seconds();
+    m->cpu_before = clock_of(CLOCK_PROCESS_CPUTIME_ID);
+    m->look = m->find = m->switch_ = (pace){.least = 0.1, .due = m->start + 0.1};
+    m->pss = (pace){.least = 1, .due = m->start + 0.2};
+    energy_read(&m->energy);
+    m->energy.joules = 0;
+}
+
+void monitor_end(monitor *m)
+{
+    if (!m)
+        return;
+    while (m->count)
+        drop(m, m->count - 1);
+    if (m->reaper >= 0)
+        prctl(PR_SET_CHILD_SUBREAPER, m->reaper);
+    if (m->all)
+        closedir(m->all);
+    energy_close(&m->energy);
+    pool_free(&m->pool);
+    mem_put(m->ctx, m);
+}
+
+/* --- looking ------------------------------------------------------------------------------------------------- */
+
+double monitor_due(const monitor *m)
+{
+    return m->look.due;
+}
+
+bool monitor_over(const monitor *m)
+{
+    return m->over_limit;
+}
+
+int64_t monitor_memory(const monitor *m)
+{
+    return m->rss;
+}
+
+int monitor_living(const monitor *m)
+{
+    int count = 0;
+    for (int i = 0; i < m->count; i++)
+        count += m->list[i].now.state != 'Z';
+    return count;
+}
+
+/* Reads all of them into the sample; those that are gone are dropped. */
+static void read_all(monitor *m, store_sample *s)
+{
+    sums t = m->reaped;
+    int64_t most_rss = 0;
+    for (int i = 0; i < m->count;) {
+        watched *w = &m->list[i];
+        if (!proc_read(&w->proc, &w->now)) {
+            drop(m, i);
+            continue;
+        }
+        t.cpu += w->now.cpu;
+        t.faults += w->now.faults;
+        t.reads += most(w->now.read_bytes, 0);
+        s->rss += w->now.rss;
+        s->swap += most(w->now.swap, 0);
+        s->threads += w->now.state == 'Z' ? 0 : w->now.threads;
+        s->processes += w->now.state != 'Z';
+        most_rss = most(most_rss, w->now.most_rss);
+        i++;
+    }
+    m->total.cpu = larger(m->total.cpu, t.cpu);
+    m->total.faults = most(m->total.faults, t.faults);
+    m->total.reads = most(m->total.reads, t.reads);
+    m->rss = s->rss;
+    m->totals.peak_rss = most(m->totals.peak_rss, most(s->rss, most_rss));
+    m->totals.peak_swap = most(m->totals.peak_swap, s->swap);
+    m->totals.threads_max = most(m->totals.threads_max, s->threads);
+}
+
+/* A thread that is over takes its number along: what a process has then lost is left out. */
+static void read_switches(monitor *m)
+{
+    for (int i = 0; i < m->count; i++) {
+        watched *w = &m->list[i];
+        const int64_t now = w->now.threads > 1 ? proc_switches(&w->proc) : w->now.switches;
+        if (now > w->switches)
+            m->total.switches += now - w->switches;
+        if (now >= 0)
+            w->switches = now;
+    }
+}
+
+static void read_pss(monitor *m, store_sample *s)
+{
+    int64_t sum = 0;
+    for (int i = 0; i < m->count && sum >= 0; i++) {
+        const int64_t one = m->list[i].now.state == 'Z' ? 0 : proc_pss(&m->list[i].proc);
+        proc_figures f;
+        if (one >= 0)
+            sum += one;
+        else if (proc_read(&m->list[i].proc, &f) && f.state != 'Z') /* it lives, and does not tell */
+            sum = -1;
+    }
+    s->pss = sum;
+    m->totals.peak_pss = most(m->totals.peak_pss, sum);
+}
+
+/* Runs one of the looks where its time has come. */
+static bool due(monitor *m, pace *p, double now, double pause, void (*look)(monitor *m, store_sample *s),
+                store_sample *s)
+{
+    if (now < p->due)
+        return false;
+    const double before = clock_of(CLOCK_THREAD_CPUTIME_ID);
+    look(m, s);
+    pace_done(p, now, clock_of(CLOCK_THREAD_CPUTIME_ID) - before, pause);
+    return true;
+}
+
+static void look_new(monitor *m, store_sample *s)
+{
+    (void)s;
+    find_new(m);
+}
+
+static void look_switches(monitor *m, store_sample *s)
+{
+    (void)s;
+    read_switches(m);
+}
+
+/* RSS counts shared pages for each process that has them: over the limit is who is so by PSS as well. It is asked for
+ * more often then, for a twentieth of a processor. */
+static void look_memory(monitor *m, store_sample *s, double now)
+{
+    enum { URGENT = 20 };
+    const bool much = m->options.memory && s->rss > m->options.memory;
+    if (much)
+        m->pss.due = m->pss.least = 0;
+    const bool fresh = due(m, &m->pss, now, much ? URGENT : PAUSE, read_pss, s);
+    m->pss.least = 1;
+    m->over_limit = much && fresh && (s->pss < 0 || s->pss > m->options.memory);
+}
+
+static void count_epochs(monitor *m, const char *phase, double now)
+{
+    energy_read(&m->energy);
+    if (strcmp(phase, "epoch") == 0) {
+        m->cpu_epochs += m->total.cpu - m->cpu_last;
+        m->energy_epochs += m->energy.joules - m->energy_last;
+        m->time_epochs += now - m->time_last;
+    }
+    m->cpu_last = m->total.cpu;
+    m->energy_last = m->energy.joules;
+    m->time_last = now;
+}
+
+static brasa_status keep(monitor *m, store_sample *s, double now)
+{
+    if (now - m->start > FINE && now - m->last < 1)
+        return BRASA_OK;
+    s->at = now - m->start;
+    s->cpu = (m->total.cpu - m->sampled.cpu) / (now - m->last);
+    s->ctx = m->total.switches - m->sampled.switches;
+    s->faults = m->total.faults - m->sampled.faults;
+    s->read_bytes = m->total.reads - m->sampled.reads;
+    m->sampled = m->total;
+    m->last = now;
+    store_sample *grown = pool_grow(&m->pool, m->sample, m->samples, &m->capacity, sizeof *grown);
+    if (!grown)
+        return fail_memory(m->ctx, (size_t)m->samples * sizeof *grown);
+    m->sample = grown;
+    m->sample[m->samples++] = *s;
+    return BRASA_OK;
+}
+
+brasa_status monitor_look(monitor *m, const char *phase)
+{
+    store_sample s = {.pss = -1, .phase = phase};
+    const double now = now_seconds();
+    if (now < m->look.due)
+        return BRASA_OK;
+    due(m, &m->find, now, PAUSE, look_new, &s);
+    due(m, &m->look, now, PAUSE, read_all, &s);
+    due(m, &m->switch_, now, PAUSE, look_switches, &s);
+    look_memory(m, &s, now);
+    count_epochs(m, phase, now);
+    return m->count ? keep(m, &s, now) : BRASA_OK;
+}
+
+/* --- ends ---------------------------------------------------------------------------------------------------- */
+
+int monitor_signal(monitor *m, int signal)
+{
+    store_sample unused = {.pss = -1};
+    find_new(m);
+    read_all(m, &unused);
+    for (int i = 0; i < m->count; i++) /* none of them can be another's number: it was there just now */
+        if (m->list[i].now.state != 'Z')
+            kill(m->list[i].proc.pid, signal);
+    return monitor_living(m);
+}
+
+static double seconds(struct timeval t)
+{
+    return (double)t.tv_sec + 1e-6 * (double)t.tv_usec;
+}
+
+static void count_reaped(monitor *m, const struct rusage *u)
+{
+    enum { SECTOR = 512 };
+    m->reaped.cpu += seconds(u->ru_utime) + seconds(u->ru_stime);
+    m->reaped.faults += u->ru_minflt + u->ru_majflt;
+    m->reaped.reads += (int64_t)u->ru_inblock * SECTOR;
+    m->reaped.switches += u->ru_nvcsw + u->ru_nivcsw;
+}
+
+bool monitor_reap(monitor *m, int *how)
+{
+    for (int i = 0; i < m->count;) {
+        watched *w = &m->list[i];
+        const bool first = w->proc.pid == m->first;
+        struct rusage u;
+        int ended;
+        if ((!first && w->now.parent != m->self) || wait4(w->proc.pid, &ended, WNOHANG, &u) <= 0) {
+            i++;
+            continue;
+        }
+        count_reaped(m, &u);
+        if (first) {
+            m->first_over = true;
+            m->first_how = ended;
+        }
+        drop(m, i);
+    }
+    *how = m->first_how;
+    return m->first_over;
+}
+
+brasa_status monitor_results(monitor *m, pool *p, monitor_totals *out, store_sample **samples, int *count)
+{
+    const double wall = now_seconds() - m->start;
+    const bool epochs = m->time_epochs > 0;
+    *out = m->totals;
+    out->children = m->seen > 1 ? m->seen - 1 : 0;
+    out->cpu_seconds = larger(m->total.cpu, m->reaped.cpu);
+    out->cpu_mean = epochs ? m->cpu_epochs / m->time_epochs : out->cpu_seconds / wall;
+    out->ctx_switches = most(m->total.switches, m->reaped.switches);
+    out->faults = most(m->total.faults, m->reaped.faults);
+    out->read_bytes = most(m->total.reads, m->reaped.reads);
+    energy_read(&m->energy);
+    out->energy_j = !m->energy.packages ? NAN : epochs ? m->energy_epochs : m->energy.joules;
+    out->energy_why = m->energy.packages ? NULL : pool_text(p, "%s", m->energy.why);
+    out->gpu_why = "no GPU: this brasa knows none yet";
+    out->share = (clock_of(CLOCK_PROCESS_CPUTIME_ID) - m->cpu_before) / wall;
+    *count = m->samples;
+    *samples = pool_get(p, (size_t)m->samples + 1, sizeof **samples);
+    if (!*samples || (!m->energy.packages && !out->energy_why))
+        return fail_memory(m->ctx, (size_t)m->samples * sizeof **samples);
+    if (m->samples)
+        memcpy(*samples, m->sample, (size_t)m->samples * sizeof **samples);
+    return BRASA_OK;
+}

@@ -1,0 +1,391 @@
+/* test_lab_monitor.c - the sampler of a process tree: what processes do here is known, so its figures are, too. */
+#define _GNU_SOURCE
+#include "counted.h"
+
+#include "lab/energy.h"
+#include "lab/monitor.h"
+#include "lab/proc.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+
+enum { MB = 1 << 20 };
+
+static double now_seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static void sleep_for(double seconds)
+{
+    nanosleep(&(struct timespec){.tv_sec = (time_t)seconds, .tv_nsec = (long)(1e9 * (seconds - floor(seconds)))},
+              NULL);
+}
+
+/* Computes until this thread has used so much processor time. */
+static void spin(double seconds)
+{
+    struct timespec t;
+    do
+        clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    while ((double)t.tv_sec + 1e-9 * (double)t.tv_nsec < seconds);
+}
+
+/* Memory that is really there, and stays. */
+static char *touch(size_t bytes)
+{
+    char *m = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (m == MAP_FAILED)
+        _exit(9);
+    memset(m, 1, bytes);
+    return m;
+}
+
+static pid_t run_child(void (*what)(void))
+{
+    const pid_t pid = fork();
+    if (pid == 0) {
+        what();
+        _exit(0);
+    }
+    return pid;
+}
+
+/* Looks until the first process is over, or so long; whether it is over. */
+static bool follow(monitor *m, double seconds)
+{
+    int how;
+    const double end = now_seconds() + seconds;
+    while (!monitor_reap(m, &how)) {
+        if (now_seconds() > end)
+            return false;
+        sleep_for(0.01);
+        CHECK_STATUS(monitor_look(m, "epoch"), BRASA_OK);
+    }
+    return true;
+}
+
+static void end_all(monitor *m)
+{
+    int how;
+    while (monitor_signal(m, SIGKILL) > 0 || !monitor_reap(m, &how))
+        sleep_for(0.01);
+}
+
+/* A monitor of a child that does this; NULL: there is none. */
+static monitor *watch_child(void (*what)(void), int64_t limit)
+{
+    monitor *m;
+    if (!CHECK(monitor_start(ctx, &(monitor_options){.memory = limit}, &m) == BRASA_OK)) {
+        monitor_end(m);
+        return NULL;
+    }
+    monitor_follow(m, run_child(what));
+    return m;
+}
+
+/* --- figures ------------------------------------------------------------------------------------------------- */
+
+static void *wait_in_thread(void *user)
+{
+    for (int i = 0; i < 80; i++)
+        sleep_for(0.01);
+    return user;
+}
+
+static void work_a_while(void)
+{
+    pthread_t t[3];
+    touch(64 * MB);
+    for (int i = 0; i < 3; i++)
+        pthread_create(&t[i], NULL, wait_in_thread, NULL);
+    spin(0.3);
+    for (int i = 0; i < 3; i++)
+        pthread_join(t[i], NULL);
+}
+
+TEST(figures_of_one_process)
+{
+    start();
+    monitor *m;
+    pool p = {.ctx = ctx};
+    monitor_totals t;
+    store_sample *s;
+    int count;
+    m = watch_child(work_a_while, 0);
+    REQUIRE(m);
+    CHECK(follow(m, 20));
+    CHECK_STATUS(monitor_results(m, &p, &t, &s, &count), BRASA_OK);
+    monitor_end(m);
+    CHECK(t.cpu_seconds >= 0.29 && t.cpu_seconds < 2);
+    CHECK(t.peak_rss >= 64 * MB && t.peak_rss < 400 * MB);
+    CHECK(t.peak_pss >= 64 * MB && t.peak_pss <= t.peak_rss);
+    CHECK_INT(t.threads_max, 4);
+    CHECK_INT(t.children, 0);
+    CHECK(t.ctx_switches >= 200); /* three threads that slept 80 times each */
+    CHECK(t.faults > 10);
+    CHECK(t.cpu_mean > 0.05 && t.cpu_mean < 4);
+    CHECK(t.share >= 0 && t.share < 0.05);
+    CHECK_HAS(t.gpu_why, "no GPU");
+    CHECK(isnan(t.energy_j) == (t.energy_why != NULL));
+    REQUIRE(count >= 3);
+    double cpu = 0, before = 0;
+    int64_t switches = 0;
+    for (int i = 0; i < count; i++) {
+        CHECK(s[i].at > before);
+        CHECK_TEXT(s[i].phase, "epoch");
+        CHECK_INT(s[i].processes, 1);
+        cpu += s[i].cpu * (s[i].at - before);
+        switches += s[i].ctx;
+        before = s[i].at;
+    }
+    CHECK(cpu > 0.15 && cpu < 2);
+    CHECK(switches > 50);
+    pool_free(&p);
+    stop();
+}
+
+static void pause_and_end(void)
+{
+    touch(100 * MB);
+    sleep_for(2.5);
+}
+
+TEST(costs_less_than_a_hundredth)
+{
+    start();
+    monitor *m;
+    pool p = {.ctx = ctx};
+    monitor_totals t;
+    store_sample *s;
+    int count;
+    m = watch_child(pause_and_end, 0);
+    REQUIRE(m);
+    int how;
+    while (!monitor_reap(m, &how)) { /* as process.c does: asleep until the next look */
+        const double pause = monitor_due(m) - now_seconds();
+        sleep_for(pause > 0 ? pause : 0);
+        CHECK_STATUS(monitor_look(m, "epoch"), BRASA_OK);
+    }
+    CHECK_STATUS(monitor_results(m, &p, &t, &s, &count), BRASA_OK);
+    monitor_end(m);
+    CHECK(t.share < 0.01);
+    CHECK(count >= 15 && count <= 30); /* ten a second, if the machine lets us */
+    pool_free(&p);
+    stop();
+}
+
+/* --- trees --------------------------------------------------------------------------------------------------- */
+
+static void spin_short(void)
+{
+    spin(0.02);
+}
+
+static void many_short_children(void)
+{
+    for (int i = 0; i < 20; i++)
+        waitpid(run_child(spin_short), NULL, 0);
+}
+
+TEST(time_of_short_lived_children_counts)
+{
+    start();
+    monitor *m;
+    pool p = {.ctx = ctx};
+    monitor_totals t;
+    store_sample *s;
+    int count;
+    m = watch_child(many_short_children, 0);
+    REQUIRE(m);
+    CHECK(follow(m, 20));
+    CHECK_STATUS(monitor_results(m, &p, &t, &s, &count), BRASA_OK);
+    monitor_end(m);
+    CHECK(t.cpu_seconds >= 0.38);
+    CHECK(t.children >= 1 && t.children <= 20);
+    pool_free(&p);
+    stop();
+}
+
+static void sleep_long(void)
+{
+    sleep_for(30);
+}
+
+/* A grandchild in a session of its own, whose parent goes. */
+static void leave_one_behind(void)
+{
+    if (fork() == 0) {
+        setsid();
+        if (fork() == 0)
+            sleep_long();
+        _exit(0);
+    }
+    sleep_for(0.3);
+}
+
+TEST(orphans_are_found_and_ended)
+{
+    start();
+    monitor *m;
+    int how;
+    const pid_t bystander = run_child(sleep_long); /* ours, but not of the tree */
+    m = watch_child(leave_one_behind, 0);
+    REQUIRE(m);
+    CHECK(follow(m, 20));
+    CHECK_INT(monitor_signal(m, 0), 1);
+    end_all(m);
+    CHECK(monitor_reap(m, &how));
+    CHECK_INT(monitor_signal(m, 0), 0);
+    monitor_end(m);
+    CHECK_INT(waitpid(bystander, &how, WNOHANG), 0); /* it lives */
+    kill(bystander, SIGKILL);
+    CHECK_INT(waitpid(bystander, &how, 0), bystander);
+    CHECK_INT(waitpid(-1, &how, WNOHANG), -1); /* and nobody else is left */
+    stop();
+}
+
+static void share_with_a_child(void)
+{
+    touch(48 * MB);
+    run_child(sleep_long);
+    sleep_long();
+}
+
+TEST(shared_pages_count_once)
+{
+    start();
+    monitor *m;
+    pool p = {.ctx = ctx};
+    monitor_totals t;
+    store_sample *s;
+    int count;
+    bool over = false;
+    m = watch_child(share_with_a_child, 72 * MB);
+    REQUIRE(m);
+    for (int i = 0; i < 60; i++) {
+        CHECK(!follow(m, 0.01));
+        over = over || monitor_over(m);
+    }
+    end_all(m);
+    CHECK_STATUS(monitor_results(m, &p, &t, &s, &count), BRASA_OK);
+    monitor_end(m);
+    if (t.peak_pss < 0)
+        SKIP("PSS cannot be read here");
+    CHECK(t.peak_rss > 90 * MB);
+    CHECK(t.peak_pss > 48 * MB && t.peak_pss < 72 * MB);
+    CHECK(!over);
+    CHECK_INT(t.children, 1);
+    pool_free(&p);
+    stop();
+}
+
+TEST(limit_of_memory)
+{
+    start();
+    monitor *m;
+    bool over = false;
+    m = watch_child(pause_and_end, 50 * MB);
+    REQUIRE(m);
+    for (int i = 0; i < 100 && !over; i++) {
+        follow(m, 0.01);
+        over = monitor_over(m);
+    }
+    CHECK(over);
+    CHECK(monitor_memory(m) > 50 * MB);
+    end_all(m);
+    monitor_end(m);
+    stop();
+}
+
+/* --- energy -------------------------------------------------------------------------------------------------- */
+
+static void write_zone(const char *zone, const char *name, const char *text)
+{
+    char path[64];
+    snprintf(path, sizeof path, "%s", zone);
+    mkdir(in_folder(path), 0755);
+    snprintf(path, sizeof path, "%s/%s", zone, name);
+    write_file(in_folder(path), text, strlen(text));
+}
+
+static void write_package(int number, const char *uj)
+{
+    char zone[32], name[32];
+    snprintf(zone, sizeof zone, "intel-rapl:%d", number);
+    snprintf(name, sizeof name, "package-%d\n", number);
+    write_zone(zone, "name", name);
+    write_zone(zone, "max_energy_range_uj", "1000000000\n");
+    write_zone(zone, "energy_uj", uj);
+}
+
+static void remove_zones(void)
+{
+    static const char *const zones[] = {"intel-rapl:0", "intel-rapl:1", "intel-rapl:0:0", "intel-rapl:2"};
+    static const char *const names[] = {"name", "max_energy_range_uj", "energy_uj"};
+    char path[64];
+    for (int i = 0; i < 4; i++) {
+        for (int k = 0; k < 3; k++) {
+            snprintf(path, sizeof path, "%s/%s", zones[i], names[k]);
+            remove(in_folder(path));
+        }
+        rmdir(in_folder(zones[i]));
+    }
+}
+
+TEST(energy_of_all_packages)
+{
+    energy e;
+    write_package(0, "1000000\n");
+    write_package(1, "999000000\n");
+    write_zone("intel-rapl:0:0", "name", "core\n"); /* a part of a package */
+    write_zone("intel-rapl:0:0", "energy_uj", "7\n");
+    write_zone("intel-rapl:2", "name", "psys\n"); /* more than the processors */
+    in_folder("");
+    energy_open(&e, folder);
+    REQUIRE(e.packages == 2);
+    write_package(0, "3500000\n");
+    write_package(1, "2000000\n"); /* once round */
+    energy_read(&e);
+    CHECK_CLOSE(e.joules, 2.5 + 3, 1e-9);
+    energy_close(&e);
+    remove_zones();
+}
+
+TEST(energy_that_cannot_be_read)
+{
+    energy e;
+    energy_open(&e, in_folder("none"));
+    CHECK_INT(e.packages, 0);
+    CHECK_HAS(e.why, "not readable: the machine has no ");
+    energy_close(&e);
+    write_package(0, "1\n");
+    remove(in_folder("intel-rapl:0/energy_uj"));
+    energy_open(&e, folder);
+    CHECK_INT(e.packages, 0);
+    CHECK_HAS(e.why, "intel-rapl:0/energy_uj: No such file");
+    energy_close(&e);
+    remove_zones();
+}
+
+TEST(memory_runs_out)
+{
+    start();
+    int refused = 0;
+    for (int at = 1; at < 12; at++) {
+        monitor *m;
+        memory.calls = 0;
+        memory.fail_at = at;
+        refused += monitor_start(ctx, &(monitor_options){.memory = 0}, &m) == BRASA_OUT_OF_MEMORY;
+        monitor_end(m);
+    }
+    memory.fail_at = 0;
+    CHECK(refused > 0);
+    stop();
+}
