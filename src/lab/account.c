@@ -1,0 +1,184 @@
+/* account.c - see account.h. */
+#include "lab/account.h"
+
+#include "core/json_scan.h"
+#include "core/sort.h"
+
+#include <math.h>
+#include <stddef.h>
+#include <string.h>
+
+enum { MOST_EPOCHS = 100000 }; /* that are kept: who says that it did more is no runner */
+
+account account_start(pool *p)
+{
+    return (account){
+        .pool = p, .started_at = NAN, .import_s = NAN, .first_step_s = NAN, .accuracy = NAN, .phase = "import"};
+}
+
+static const char *known_phase(const char *word)
+{
+    static const char *const known[] = {"load", "first_step", "warmup", "epoch", "evaluation"};
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+        if (word && strcmp(known[i], word) == 0)
+            return known[i];
+    return "other";
+}
+
+/* A copy in our pool; false: out of memory. */
+static bool keep(account *a, const char **to, const char *text)
+{
+    return !text || (*to = pool_text(a->pool, "%s", text));
+}
+
+/* The runner's details, with Python's version among them. */
+static bool keep_detail(account *a, const lab_line *l)
+{
+    static const char plain[] = "0123456789.abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ+- ";
+    const char *rest = l->detail && l->detail[0] == '{' ? l->detail + 1 : "}";
+    rest += strspn(rest, " ");
+    if (!l->python || l->python[strspn(l->python, plain)])
+        return keep(a, &a->detail, l->detail);
+    return (a->detail = pool_text(a->pool, "{\"python\": \"%s\"%s%s", l->python, *rest == '}' ? "" : ", ", rest));
+}
+
+static brasa_status add_epoch(account *a, const lab_line *l)
+{
+    brasa_context *ctx = a->pool->ctx;
+    if (l->epoch < 0 || !(l->seconds >= 0) || a->epochs == MOST_EPOCHS)
+        return fail(ctx, BRASA_BAD_FILE, "an epoch needs its number and its seconds");
+    store_epoch *grown = pool_grow(a->pool, a->epoch, a->epochs, &a->capacity, sizeof *grown);
+    if (!grown)
+        return fail_memory(ctx, (size_t)a->epochs * sizeof *grown);
+    a->epoch = grown;
+    a->epoch[a->epochs++] = (store_epoch){.epoch = l->epoch,
+                                          .seconds = l->seconds,
+                                          .images = l->images,
+                                          .steps = l->steps,
+                                          .loss = l->loss,
+                                          .accuracy = l->accuracy,
+                                          .eval_s = NAN,
+                                          .eval_accuracy = NAN};
+    return BRASA_OK;
+}
+
+static void add_evaluation(account *a, const lab_line *l)
+{
+    a->accuracy = l->accuracy;
+    for (int i = a->epochs - 1; i >= 0; i--)
+        if (a->epoch[i].epoch == l->epoch) {
+            a->epoch[i].eval_s = l->seconds;
+            a->epoch[i].eval_accuracy = l->accuracy;
+            return;
+        }
+}
+
+static brasa_status take(account *a, const lab_line *l)
+{
+    bool kept = true;
+    switch (l->event) {
+    case LINE_START:
+        a->started_at = l->at;
+        break;
+    case LINE_IMPORTED:
+        a->import_s = l->at - a->started_at;
+        a->phase = "build";
+        kept = keep(a, &a->framework, l->framework) && keep(a, &a->version, l->version) && keep_detail(a, l);
+        break;
+    case LINE_REFUSED:
+    case LINE_FAILED:
+        a->refused = l->event == LINE_REFUSED;
+        a->failed = !a->refused;
+        a->out_of_memory = a->failed && l->kind && strcmp(l->kind, "memory") == 0;
+        kept = keep(a, &a->why, l->why ? l->why : "it did not say why");
+        break;
+    case LINE_PHASE:
+        a->phase = known_phase(l->phase);
+        break;
+    case LINE_FIRST_STEP:
+        a->first_step_s = l->seconds;
+        break;
+    case LINE_EPOCH:
+        return add_epoch(a, l);
+    case LINE_EVALUATION:
+        add_evaluation(a, l);
+        break;
+    case LINE_DONE:
+        a->done = true;
+        break;
+    default:
+        break;
+    }
+    return kept ? BRASA_OK : fail_memory(a->pool->ctx, 0);
+}
+
+/* A line as a message can show it: its start, what cannot be shown as dots. */
+static short_text shown(const char *text, size_t length)
+{
+    char start[64];
+    const size_t cut = length < sizeof start ? length : sizeof start - 1;
+    for (size_t i = 0; i < cut; i++)
+        start[i] = (char)(text[i] >= 0x20 && text[i] < 0x7F ? text[i] : '.');
+    start[cut] = '\0';
+    return text_short(start);
+}
+
+brasa_status account_line(account *a, pool *scratch, const char *text, size_t length, lab_line *l)
+{
+    brasa_context *ctx = a->pool->ctx;
+    a->lines++;
+    brasa_status status = lab_line_read(scratch, text, length, l);
+    if (status == BRASA_OK)
+        status = take(a, l);
+    if (status == BRASA_OK || status == BRASA_OUT_OF_MEMORY)
+        return status;
+    char why[ERROR_TEXT_SIZE];
+    const char *prefix = "a runner's line: ", *said = brasa_context_error(ctx);
+    strcpy(why, strncmp(said, prefix, strlen(prefix)) == 0 ? said + strlen(prefix) : said);
+    return fail(ctx, BRASA_BAD_FILE, "line %d of its output is no line of a runner: '%s' (%s)", a->lines,
+                shown(text, length).text, why);
+}
+
+/* --- medians ------------------------------------------------------------------------------------------------- */
+
+static int compare(void *user, int64_t a, int64_t b)
+{
+    const double *v = user;
+    return (v[a] > v[b]) - (v[a] < v[b]);
+}
+
+static void swap(void *user, int64_t a, int64_t b)
+{
+    double *v = user, t = v[a];
+    v[a] = v[b];
+    v[b] = t;
+}
+
+/* Of a member of the epochs, those that are not there left out. */
+static double median(const account *a, size_t offset)
+{
+    pool p = {.ctx = a->pool->ctx};
+    double *v = pool_get(&p, (size_t)a->epochs + 1, sizeof *v), result = NAN;
+    int count = 0;
+    for (int i = 0; v && i < a->epochs; i++) {
+        const double value = *(const double *)(const void *)((const char *)&a->epoch[i] + offset);
+        if (!isnan(value))
+            v[count++] = value;
+    }
+    if (count) {
+        sort_items(v, count, compare, swap);
+        result = (v[(count - 1) / 2] + v[count / 2]) / 2;
+    }
+    pool_free(&p);
+    return result;
+}
+
+double account_epoch_s(const account *a)
+{
+    return median(a, offsetof(store_epoch, seconds));
+}
+
+double account_eval_s(const account *a)
+{
+    return median(a, offsetof(store_epoch, eval_s));
+}

@@ -1,0 +1,312 @@
+/* test_lab_process.c - runs of a fake peer that fails in every way: each ends, says why, and leaves nobody behind. */
+#define _GNU_SOURCE
+#include "counted.h"
+
+#include "lab/process.h"
+
+#include <errno.h>
+#include <sys/wait.h>
+#include <time.h>
+
+enum { MB = 1 << 20 };
+
+static const char *const good_lines =
+    "{\"event\":\"start\",\"at\":10}\n"
+    "{\"event\":\"imported\",\"at\":12.5,\"framework\":\"F\",\"version\":\"1\",\"python\":\"3.11\",\"detail\":{\"a\":"
+    "1}}\n"
+    "{\"event\":\"phase\",\"at\":13,\"phase\":\"epoch\",\"epoch\":1}\n"
+    "{\"event\":\"epoch\",\"at\":14,\"epoch\":1,\"seconds\":3,\"images\":5,\"steps\":2,\"loss\":null,\"accuracy\":0."
+    "5}\n"
+    "{\"event\":\"epoch\",\"at\":15,\"epoch\":2,\"seconds\":1,\"images\":5,\"steps\":2,\"loss\":0.25,\"accuracy\":"
+    "null}\n"
+    "{\"event\":\"evaluation\",\"at\":16,\"epoch\":2,\"seconds\":0.5,\"images\":3,\"accuracy\":0.75,\"loss\":1}\n"
+    "{\"event\":\"epoch\",\"at\":17,\"epoch\":3,\"seconds\":2,\"images\":5,\"steps\":2,\"loss\":0.125}\n"
+    "{\"event\":\"something new\",\"at\":18,\"deep\":[{\"x\":[1,2]}]}\n"
+    "{\"event\":\"done\",\"at\":19}\n";
+
+static brasa_status run_shell(const char *script, process_request r, process_result *out)
+{
+    const char *const argv[] = {"/bin/sh", "-c", script, in_folder("lines"), NULL};
+    r.argv = argv;
+    return process_run(ctx, &r, out);
+}
+
+/* Nobody is left that we would have to wait for. */
+static void nobody_left(void)
+{
+    CHECK_INT(waitpid(-1, NULL, WNOHANG), -1);
+    CHECK_INT(errno, ECHILD);
+}
+
+TEST(lines_become_figures)
+{
+    start();
+    process_result r;
+    write_file(in_folder("lines"), good_lines, strlen(good_lines));
+    CHECK_STATUS(run_shell("cat \"$0\"; echo said so >&2", (process_request){.seconds = 20}, &r), BRASA_OK);
+    CHECK_TEXT(r.status, "done");
+    CHECK(!r.reason);
+    CHECK_INT(r.bytes, strlen(good_lines));
+    CHECK_TEXT(r.output, good_lines);
+    CHECK_TEXT(r.tail, "said so\n");
+    const account *a = &r.account;
+    CHECK_CLOSE(a->import_s, 2.5, 1e-9);
+    CHECK_TEXT(a->framework, "F");
+    CHECK_TEXT(a->detail, "{\"python\": \"3.11\", \"a\":1}");
+    REQUIRE(a->epochs == 3);
+    CHECK(isnan(a->epoch[0].loss) && isnan(a->epoch[1].accuracy) && isnan(a->epoch[0].eval_s));
+    CHECK_CLOSE(a->epoch[1].eval_accuracy, 0.75, 0);
+    CHECK_CLOSE(account_epoch_s(a), 2, 0);
+    CHECK_CLOSE(account_eval_s(a), 0.5, 0);
+    CHECK_CLOSE(a->accuracy, 0.75, 0);
+    CHECK(isnan(a->first_step_s));
+    process_free(&r);
+    nobody_left();
+    stop();
+}
+
+TEST(programs_that_are_not_there)
+{
+    start();
+    process_result r;
+    const char *const argv[] = {in_folder("no-python"), "x", NULL};
+    CHECK_STATUS(process_run(ctx, &(process_request){.argv = argv}, &r), BRASA_OK);
+    CHECK_TEXT(r.status, "failed");
+    CHECK_HAS(r.reason, "it cannot be started");
+    CHECK_HAS(r.reason, "No such file");
+    process_free(&r);
+    nobody_left();
+    stop();
+}
+
+TEST(environment_is_clean)
+{
+    start();
+    process_result r;
+    setenv("OMP_NUM_THREADS", "7", 1);
+    setenv("PYTHONPATH", "/nowhere", 1);
+    setenv("KEPT", "yes", 1);
+    const char *const more[] = {"ADDED=1", NULL};
+    const char *script = "env >&2; pwd >&2; read x || echo nothing to read >&2; echo '{\"event\":\"done\",\"at\":1}'";
+    CHECK_STATUS(run_shell(script, (process_request){.environment = more, .folder = "/"}, &r), BRASA_OK);
+    CHECK_TEXT(r.status, "done");
+    CHECK(!strstr(r.tail, "OMP_NUM_THREADS") && !strstr(r.tail, "PYTHONPATH"));
+    CHECK_HAS(r.tail, "KEPT=yes");
+    CHECK_HAS(r.tail, "ADDED=1");
+    CHECK_HAS(r.tail, "PYTHONNOUSERSITE=1");
+    CHECK_HAS(r.tail, "\n/\n");
+    CHECK_HAS(r.tail, "nothing to read");
+    process_free(&r);
+    stop();
+}
+
+/* --- the fake peer ------------------------------------------------------------------------------------------- */
+
+static bool has_python(void)
+{
+    return system("python3 -c pass 2>/dev/null") == 0;
+}
+
+static brasa_status run_peer(const char *variant, const char *more, process_request r, process_result *out)
+{
+    char text[300];
+    snprintf(text, sizeof text, "{\"mode\": \"train\", \"variant\": \"%s\"%s}", variant, more);
+    write_file(in_folder("e.json"), text, strlen(text));
+    const char *const argv[] = {"/usr/bin/env", "python3", BRASA_SOURCE_DIR "/tests/tools/fake_peer.py",
+                                in_folder("e.json"), NULL};
+    r.argv = argv;
+    return process_run(ctx, &r, out);
+}
+
+TEST(every_way_to_fail)
+{
+    static const struct {
+        const char *variant, *more;
+        double seconds;
+        int64_t memory;
+        const char *status, *reason;
+    } rows[] = {
+        {"good", "", 60, 0, "done", NULL},
+        {"refused", "", 60, 0, "refused", "no such device here"},
+        {"failed", "", 60, 0, "failed", "it did not work"},
+        {"memory_failed", "", 60, 0, "memory", "it did not work"},
+        {"exit3", "", 60, 0, "failed", "exit code 3"},
+        {"early", "", 60, 0, "failed", "without saying that it was done, after 3 lines"},
+        {"nothing", "", 60, 0, "failed", "without saying that it was done, after 0 lines"},
+        {"garbage", "", 60, 0, "failed", "line 4 of its output is no line of a runner: 'Traceback"},
+        {"halfline", "", 60, 0, "failed", "ends in the middle of line 4"},
+        {"nan", "", 60, 0, "failed", "line 4 of its output"},
+        {"flood", "", 60, 0, "failed", "longer than 16 MB"},
+        {"stderr", "", 60, 0, "done", NULL},
+        {"hang", "", 0.5, 0, "timeout", "not over after 0.5 s, while in phase 'build'"},
+        {"silent", "", 0.5, 0, "timeout", "not over after 0.5 s, while in phase 'import'"},
+        {"stubborn", "", 0.5, 0, "timeout", "not over after 0.5 s"},
+        {"eats", ", \"fake_bytes\": 2000000000", 60, 150 * MB, "memory", "over the limit of 157 MB"},
+        {"crash", "", 60, 0, "killed", "signal 11"},
+        {"killed", "", 60, 0, "killed", "out of memory? It had "},
+        {"children", "", 60, 0, "done", NULL},
+    };
+    if (!has_python())
+        SKIP("no python3");
+    start();
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        CASE("%s", rows[i].variant);
+        process_result r;
+        CHECK_STATUS(run_peer(rows[i].variant, rows[i].more,
+                              (process_request){.seconds = rows[i].seconds, .memory = rows[i].memory}, &r),
+                     BRASA_OK);
+        CHECK_TEXT(r.status, rows[i].status);
+        if (rows[i].reason)
+            CHECK_HAS(r.reason, rows[i].reason);
+        else
+            CHECK_TEXT(r.reason ? r.reason : "none", "none");
+        CHECK(r.seconds < 30);
+        if (strcmp(rows[i].variant, "stderr") == 0) {
+            CHECK(strlen(r.tail) > 4000 && strlen(r.tail) <= 4096);
+            CHECK_HAS(r.tail, "nobody reads, and .\n");
+        }
+        if (strcmp(rows[i].variant, "eats") == 0)
+            CHECK(r.totals.peak_rss > 150 * MB && r.totals.peak_rss < 1500 * MB);
+        if (strcmp(rows[i].variant, "children") == 0)
+            CHECK(r.totals.children >= 2);
+        process_free(&r);
+        nobody_left();
+    }
+    stop();
+}
+
+TEST(samples_have_phases)
+{
+    if (!has_python())
+        SKIP("no python3");
+    start();
+    process_result r;
+    CHECK_STATUS(run_peer("slow", ", \"epochs\": 2, \"fake_s\": 0.4", (process_request){.seconds = 60}, &r),
+                 BRASA_OK);
+    CHECK_TEXT(r.status, "done");
+    int epochs = 0;
+    for (int i = 0; i < r.count; i++)
+        epochs += strcmp(r.samples[i].phase, "epoch") == 0;
+    CHECK(epochs >= 4);
+    CHECK_INT(r.account.epochs, 2);
+    CHECK(r.totals.share < 0.05); /* it is short: starting counts */
+    process_free(&r);
+    stop();
+}
+
+/* --- ends ---------------------------------------------------------------------------------------------------- */
+
+static volatile sig_atomic_t stop_now;
+
+static void stop_it(int signal)
+{
+    (void)signal;
+    stop_now = 1;
+}
+
+TEST(stopped_by_the_user)
+{
+    start();
+    process_result r;
+    stop_now = 0;
+    signal(SIGALRM, stop_it);
+    alarm(1);
+    CHECK_STATUS(run_shell("sleep 30 & sleep 30", (process_request){.stop = &stop_now}, &r), BRASA_OK);
+    CHECK_TEXT(r.status, "stopped");
+    CHECK(r.seconds < 10);
+    process_free(&r);
+    nobody_left();
+    stop();
+}
+
+/* Children that hold the pipes, in sessions of their own, do not keep a run from ending. */
+TEST(nobody_stays_behind)
+{
+    start();
+    process_result r;
+    const char *script = "setsid sleep 40 & setsid sh -c 'trap \"\" TERM; sleep 40' & "
+                         "sleep 0.3; echo '{\"event\":\"done\",\"at\":1}'";
+    CHECK_STATUS(run_shell(script, (process_request){.seconds = 30}, &r), BRASA_OK);
+    CHECK_TEXT(r.status, "done");
+    CHECK(r.seconds < 10);
+    CHECK(r.totals.children >= 2);
+    process_free(&r);
+    nobody_left();
+    stop();
+}
+
+TEST(long_lines)
+{
+    start();
+    process_result r;
+    CHECK_STATUS(run_shell("head -c 3000000 /dev/zero | tr '\\0' x; sleep 30", (process_request){.seconds = 30}, &r),
+                 BRASA_OK);
+    CHECK_TEXT(r.status, "failed");
+    CHECK_HAS(r.reason, "line 1 of its output is longer than 1 MB");
+    CHECK(r.seconds < 10);
+    process_free(&r);
+    nobody_left();
+    stop();
+}
+
+/* A lab that is killed takes its runner along. */
+TEST(runner_dies_with_the_lab)
+{
+    start();
+    char path[300], line[32] = "";
+    snprintf(path, sizeof path, "%s", in_folder("pid"));
+    const pid_t lab = fork();
+    if (lab == 0) {
+        process_result r;
+        char script[400];
+        snprintf(script, sizeof script, "echo $$ > %s; exec sleep 30", path);
+        run_shell(script, (process_request){.seconds = 30}, &r);
+        _exit(0);
+    }
+    FILE *f = NULL;
+    for (int i = 0; i < 500 && !line[0]; i++) {
+        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+        if ((f = fopen(path, "r"))) {
+            if (!fgets(line, sizeof line, f))
+                line[0] = '\0';
+            fclose(f);
+        }
+    }
+    kill(lab, SIGKILL);
+    waitpid(lab, NULL, 0);
+    const pid_t runner = (pid_t)atol(line);
+    REQUIRE(runner > 0);
+    bool gone = false;
+    for (int i = 0; i < 300 && !gone; i++) {
+        char state = '?', stat[64];
+        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+        snprintf(stat, sizeof stat, "/proc/%ld/stat", (long)runner);
+        gone = !(f = fopen(stat, "r"));
+        if (f) {
+            gone = fscanf(f, "%*d %*s %c", &state) == 1 && state == 'Z'; /* whoever waits for it may be slow */
+            fclose(f);
+        }
+    }
+    CHECK(gone);
+    stop();
+}
+
+TEST(memory_runs_out)
+{
+    start();
+    int refused = 0;
+    write_file(in_folder("lines"), good_lines, strlen(good_lines));
+    for (int at = 1; at < 40; at++) {
+        process_result r;
+        memory.calls = 0;
+        memory.fail_at = at;
+        brasa_status status = run_shell("cat \"$0\"", (process_request){.seconds = 20}, &r);
+        CHECK(status == BRASA_OK || status == BRASA_OUT_OF_MEMORY);
+        refused += status == BRASA_OUT_OF_MEMORY;
+        process_free(&r);
+        nobody_left();
+    }
+    memory.fail_at = 0;
+    CHECK(refused > 3);
+    stop();
+}
