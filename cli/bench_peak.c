@@ -1,89 +1,25 @@
-/* bench_peak.c - `brasa bench peak`: how many products and sums a second this machine can make at best.
- *
- * Every thread runs fused multiply-adds on registers alone, in more chains than one waits for. No kernel can be
- * faster, so that other figures become shares of this one; and as virtual machines change their speed, the figure
- * taken beside a measurement says how fast the machine was at that time. The file is compiled with
- * -ffp-contract=fast: that makes one instruction of the product and the sum, where the processor has it.
- */
+/* bench_peak.c - `brasa bench peak`: how many products and sums a second this machine can make at best. See
+ * lab/peak.h. */
 #include "build_info.h"
 #include "cli.h"
 #include "samples.h"
 
 #include "core/isa.h"
 #include "core/threads.h"
+#include "lab/peak.h"
 
 #include <stdio.h>
 
-/* So many rounds take 4 to 8 ms at 3 GHz, whatever the vectors: long beside what it takes to wake the threads. */
-enum { CHAINS = 12, ROUNDS = 2000000, LEAST_SAMPLES = 5, MOST_SAMPLES = 10000 };
+enum { LEAST_SAMPLES = 5, MOST_SAMPLES = 10000 };
 
 static const double default_seconds = 0.5;
 
-/* Vectors that lie in registers; the numbers tend to 2 and stay there. */
-#define LOOP(name, lanes, target)                                                                                    \
-    target static float name(int rounds, const float *with)                                                          \
-    {                                                                                                                \
-        typedef float vec __attribute__((vector_size(lanes * 4)));                                                   \
-        const vec half = with[0] - (vec){0}, one = with[1] - (vec){0};                                               \
-        vec x[CHAINS];                                                                                               \
-        for (int k = 0; k < CHAINS; k++)                                                                             \
-            x[k] = one * (float)k;                                                                                   \
-        for (int r = 0; r < rounds; r++)                                                                             \
-            for (int k = 0; k < CHAINS; k++)                                                                         \
-                x[k] = x[k] * half + one;                                                                            \
-        for (int k = 1; k < CHAINS; k++)                                                                             \
-            x[0] += x[k];                                                                                            \
-        return x[0][0];                                                                                              \
-    }
-
-LOOP(run_any, 4, )
-#ifdef BRASA_SIMD
-LOOP(run_avx2, 8, __attribute__((target("avx2,fma"))))
-LOOP(run_avx512, 16, __attribute__((target("avx512f"))))
-#endif
-
-typedef struct work {
-    float (*loop)(int rounds, const float *with);
-    int lanes;
-    volatile float half, one, result; /* volatile: nothing is known to the compiler, nothing is left out */
-} work;
-
-static work work_for(isa i)
-{
-    work w = {.loop = run_any, .lanes = 4, .half = 0.5f, .one = 1};
-#ifdef BRASA_SIMD
-    if (i != ISA_ANY) {
-        w.loop = i == ISA_AVX512 ? run_avx512 : run_avx2;
-        w.lanes = i == ISA_AVX512 ? 16 : 8;
-    }
-#else
-    (void)i;
-#endif
-    return w;
-}
-
-static void run(void *user, int64_t begin, int64_t end)
-{
-    work *w = user;
-    const float with[2] = {w->half, w->one};
-    float result = 0;
-    for (int64_t i = begin; i < end; i++)
-        result += w->loop(ROUNDS, with);
-    if (result < 0) /* never, which only we know */
-        w->result = result;
-}
-
 static int measure(const options *o, int threads, samples *taken)
 {
-    work w = work_for(isa_available());
     const double seconds = o->seconds >= 0 ? o->seconds : default_seconds, start = clock_seconds();
-    while (taken->count < MOST_SAMPLES && (taken->count < LEAST_SAMPLES || clock_seconds() - start < seconds)) {
-        const double before = clock_seconds();
-        threads_for(threads, threads, run, &w);
-        const double took = clock_seconds() - before;
-        if (!samples_add(taken, 2.0 * CHAINS * w.lanes * ROUNDS * threads / took))
+    while (taken->count < MOST_SAMPLES && (taken->count < LEAST_SAMPLES || clock_seconds() - start < seconds))
+        if (!samples_add(taken, peak_sample(threads)))
             return complain(FAILED, "%s", brasa_status_text(BRASA_OUT_OF_MEMORY));
-    }
     samples_sort(taken);
     return DONE;
 }
