@@ -189,6 +189,7 @@ TEST(samples_have_phases)
         epochs += strcmp(r.samples[i].phase, "epoch") == 0;
     CHECK(epochs >= 4);
     CHECK_INT(r.account.epochs, 2);
+    CHECK(r.totals.peak_rss > 4 * MB && r.totals.threads_max >= 1);
     CHECK(r.totals.share < 0.05); /* it is short: starting counts */
     process_free(&r);
     stop();

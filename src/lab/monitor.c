@@ -58,7 +58,8 @@ struct monitor {
     sums reaped, total, sampled; /* of those waited for; of all; at the last sample */
     bool over_limit, first_over;
     int first_how;
-    int64_t rss, pss_now;
+    int64_t rss;
+    int64_t own_rss; /* of this process, at most */
     store_sample *sample;
     int samples, capacity;
     energy energy;
@@ -181,7 +182,7 @@ brasa_status monitor_start(brasa_context *ctx, const monitor_options *o, monitor
     monitor *m = *out = mem_get(ctx, sizeof *m);
     if (!m)
         return fail_memory(ctx, sizeof *m);
-    *m = (monitor){.ctx = ctx, .pool = {.ctx = ctx}, .options = *o, .self = getpid(), .reaper = -1, .pss_now = -1};
+    *m = (monitor){.ctx = ctx, .pool = {.ctx = ctx}, .options = *o, .self = getpid(), .reaper = -1};
     m->totals = (monitor_totals){.peak_rss = -1, .peak_pss = -1, .peak_swap = -1, .threads_max = -1};
     energy_open(&m->energy, o->energy_folder ? o->energy_folder : ENERGY_FOLDER);
     return prepare(m);
@@ -189,12 +190,15 @@ brasa_status monitor_start(brasa_context *ctx, const monitor_options *o, monitor
 
 void monitor_follow(monitor *m, pid_t pid)
 {
+    struct rusage own = {.ru_maxrss = 0};
+    getrusage(RUSAGE_SELF, &own);
+    m->own_rss = own.ru_maxrss * (int64_t)1024;
     m->first = pid;
     add(m, pid);
     find_new(m);
     m->start = m->last = m->time_last = now_seconds();
     m->cpu_before = clock_of(CLOCK_PROCESS_CPUTIME_ID);
-    m->look = m->find = m->switch_ = (pace){.least = 0.1, .due = m->start + 0.1};
+    m->look = m->find = m->switch_ = (pace){.least = 0.1, .due = m->start + 0.02}; /* some are over soon */
     m->pss = (pace){.least = 1, .due = m->start + 0.2};
     energy_read(&m->energy);
     m->energy.joules = 0;
@@ -406,6 +410,9 @@ static void count_reaped(monitor *m, const struct rusage *u)
     m->reaped.faults += u->ru_minflt + u->ru_majflt;
     m->reaped.reads += (int64_t)u->ru_inblock * SECTOR;
     m->reaped.switches += u->ru_nvcsw + u->ru_nivcsw;
+    /* The largest of its processes, between looks too. A process that was forked from this one was as large as it. */
+    if (u->ru_maxrss * (int64_t)1024 > m->own_rss)
+        m->totals.peak_rss = most(m->totals.peak_rss, u->ru_maxrss * (int64_t)1024);
 }
 
 bool monitor_reap(monitor *m, int *how)

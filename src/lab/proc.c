@@ -178,11 +178,15 @@ int64_t proc_oom_kills(void)
     return read_once("/proc/vmstat", text, sizeof text) ? member(text, "\noom_kill ") : -1;
 }
 
-double proc_load(void)
+/* "cpu  user nice system idle iowait irq softirq steal ..." */
+double proc_busy(void)
 {
-    char text[128];
-    if (!read_once("/proc/loadavg", text, sizeof text))
+    char text[512];
+    long long n[8];
+    if (!read_once("/proc/stat", text, sizeof text) || strncmp(text, "cpu ", 4) != 0)
         return NAN;
-    long whole = 0, hundredths = 0; /* "0.52 ...", with a point in every locale */
-    return sscanf(text, "%ld.%ld", &whole, &hundredths) == 2 ? (double)whole + (double)hundredths / 100 : NAN;
+    char *at = text + 4;
+    for (int i = 0; i < 8; i++)
+        n[i] = strtoll(at, &at, 10);
+    return (double)(n[0] + n[1] + n[2] + n[5] + n[6] + n[7]) / (double)sysconf(_SC_CLK_TCK);
 }

@@ -44,7 +44,7 @@ int proc_list(DIR *list, pid_t *out, int most);
 
 /* How many processes the kernel has ended for want of memory so far; -1: unknown. */
 int64_t proc_oom_kills(void);
-/* The mean number of processes that ran or waited for a processor in the last minute; NAN: unknown. */
-double proc_load(void);
+/* Seconds of processor time that the whole machine has worked so far, all processors together; NAN: unknown. */
+double proc_busy(void);
 
 #endif

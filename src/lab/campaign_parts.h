@@ -1,0 +1,47 @@
+/* campaign_parts.h - between the files of campaign.h. */
+#ifndef LAB_CAMPAIGN_PARTS_H
+#define LAB_CAMPAIGN_PARTS_H
+
+#include "lab/campaign.h"
+
+typedef struct campaign {
+    brasa_context *ctx;
+    const campaign_options *o;
+    pool pool;
+    int64_t id;
+    const char *file; /* that runners are given */
+    int number, total, order;
+    campaign_result *result;
+    /* The gate: what is known, and Brasa's account for one key. */
+    store_parity *gates;
+    int ngates, capacity;
+    const char *account_key; /* NULL: none */
+    process_result account;
+} campaign;
+
+/* A cell that is being run. */
+typedef struct open_cell {
+    const lab_cell *cell;
+    int64_t id; /* in the store; 0: not there */
+    void *prepared;
+    campaign_info info;
+    const char *broken; /* why its files could not be made; NULL: they are there */
+    pool pool;
+} open_cell;
+
+bool campaign_stopped(const campaign *c);
+void campaign_tell(campaign *c, campaign_event e);
+/* One process of a peer. The result is to be freed whatever came back. */
+brasa_status campaign_process(campaign *c, open_cell *x, const campaign_peer *peer, const lab_run *run, bool check,
+                              process_result *out);
+
+/* campaign_gate.c: compares all peers for the cell's key, where that was not done; and what is known of one, or NULL.
+ */
+brasa_status campaign_gate(campaign *c, open_cell *x);
+const store_parity *campaign_gate_of(const campaign *c, const char *key, const campaign_peer *peer);
+
+/* campaign_row.c: one run and its row; *status is the row's (static), NULL where it was stopped. */
+brasa_status campaign_row(campaign *c, open_cell *x, const campaign_peer *peer, const lab_run *run,
+                          const char **status);
+
+#endif

@@ -1,0 +1,152 @@
+/* campaign_row.c - one run of a cell by a peer, and the row that it becomes: see campaign.h. */
+#define _POSIX_C_SOURCE 200809L
+#include "lab/campaign_parts.h"
+
+#include "core/threads.h"
+#include "lab/peak.h"
+#include "lab/proc.h"
+
+#include <math.h>
+#include <string.h>
+#include <time.h>
+
+/* A row without figures. */
+static store_row empty_row(const open_cell *x, const lab_run *run)
+{
+    return (store_row){.cell = x->id,
+                       .peer = run->peer,
+                       .variant = run->variant,
+                       .repeat = run->repeat,
+                       .fold = run->fold,
+                       .load_before = NAN,
+                       .fma_gflops = NAN,
+                       .import_s = NAN,
+                       .first_step_s = NAN,
+                       .epoch_s = NAN,
+                       .eval_s = NAN,
+                       .accuracy = NAN,
+                       .loss = NAN,
+                       .peak_rss = -1,
+                       .peak_pss = -1,
+                       .peak_swap = -1,
+                       .cpu_mean = NAN,
+                       .threads_max = -1,
+                       .children = -1,
+                       .ctx_switches = -1,
+                       .faults = -1,
+                       .read_bytes = -1,
+                       .energy_j = NAN,
+                       .monitor_share = NAN};
+}
+
+static void fill(store_row *row, const process_result *r)
+{
+    const account *a = &r->account;
+    const monitor_totals *t = &r->totals;
+    row->status = r->status;
+    row->reason = r->reason;
+    row->framework = a->framework;
+    row->version = a->version;
+    row->detail = a->detail;
+    row->import_s = a->import_s;
+    row->first_step_s = a->first_step_s;
+    row->epoch_s = account_epoch_s(a);
+    row->eval_s = account_eval_s(a);
+    row->accuracy = a->accuracy;
+    row->loss = a->epochs ? a->epoch[a->epochs - 1].loss : NAN;
+    row->peak_rss = t->peak_rss;
+    row->peak_pss = t->peak_pss;
+    row->peak_swap = t->peak_swap;
+    row->cpu_mean = t->cpu_mean;
+    row->threads_max = t->threads_max;
+    row->children = t->children;
+    row->ctx_switches = t->ctx_switches;
+    row->faults = t->faults;
+    row->read_bytes = t->read_bytes;
+    row->energy_j = t->energy_j;
+    row->energy_why = t->energy_why;
+    row->monitor_share = t->share;
+    row->tail = r->tail;
+}
+
+/* How many processors are busy with other things, and how fast they are: just before a run. */
+static void look_around(store_row *row, const lab_cell *cell)
+{
+    static const struct timespec window = {.tv_nsec = 200000000};
+    struct timespec before, after;
+    const double busy = proc_busy();
+    clock_gettime(CLOCK_MONOTONIC, &before);
+    nanosleep(&window, NULL); /* a signal may end it early: the clock knows */
+    clock_gettime(CLOCK_MONOTONIC, &after);
+    const double took = (double)(after.tv_sec - before.tv_sec) + 1e-9 * (double)(after.tv_nsec - before.tv_nsec);
+    row->load_before = (proc_busy() - busy) / took;
+    row->fma_gflops = peak_median(cell->threads ? (int)cell->threads : threads_available()) * 1e-9;
+}
+
+/* Why there is nothing to run; row->status is NULL where there is. */
+static void decide(campaign *c, const open_cell *x, const campaign_peer *peer, store_row *row)
+{
+    const store_parity *gate = x->broken || peer->why ? NULL : campaign_gate_of(c, x->info.key, peer);
+    if (peer->why) {
+        row->status = "refused";
+        row->reason = peer->why;
+    } else if (x->broken) {
+        row->status = "failed";
+        row->reason = x->broken;
+    } else if (gate && strcmp(gate->status, "same") != 0) {
+        row->status = strcmp(gate->status, "different") == 0 ? "different"
+                      : strcmp(gate->status, "refused") == 0 ? "refused"
+                                                             : "failed";
+        row->reason = gate->detail;
+    }
+}
+
+/* Texts of the statuses that outlive the run they were told of. */
+static const char *lasting(const char *status)
+{
+    static const char *const all[] = {"done", "refused", "failed", "timeout", "memory", "killed", "different"};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        if (strcmp(all[i], status) == 0)
+            return all[i];
+    return NULL;
+}
+
+static brasa_status write_row(campaign *c, const lab_run *run, store_row *row, const process_result *r)
+{
+    row->order = ++c->order;
+    brasa_status status =
+        r ? store_add_row(c->o->store, row, r->account.epoch, r->account.epochs, r->samples, r->count)
+          : store_add_row(c->o->store, row, NULL, 0, NULL, 0);
+    if (status != BRASA_OK)
+        return status;
+    c->result->rows++;
+    campaign_tell(c, (campaign_event){.kind = CAMPAIGN_ROW, .run = run, .row = row});
+    return BRASA_OK;
+}
+
+brasa_status campaign_row(campaign *c, open_cell *x, const campaign_peer *peer, const lab_run *run,
+                          const char **status)
+{
+    char started[32];
+    struct tm tm;
+    const time_t now = time(NULL);
+    store_row row = empty_row(x, run);
+    strftime(started, sizeof started, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &tm));
+    row.started = started;
+    decide(c, x, peer, &row);
+    if (row.status) {
+        *status = lasting(row.status);
+        return write_row(c, run, &row, NULL);
+    }
+    process_result r;
+    look_around(&row, x->cell);
+    brasa_status went = campaign_process(c, x, peer, run, false, &r);
+    *status = went == BRASA_OK ? lasting(r.status) : NULL; /* none, where it was stopped */
+    if (went == BRASA_OK && *status) {
+        c->result->runs++;
+        fill(&row, &r);
+        went = write_row(c, run, &row, &r);
+    }
+    process_free(&r);
+    return went;
+}

@@ -1,0 +1,433 @@
+/* test_lab_campaign.c - the loop over cells, peers and repeats, with a fake peer and without data: rows for
+ * everything that happens, the gate, resuming, doubling, ends in the middle. */
+#define _GNU_SOURCE
+#include "counted.h"
+
+#include "lab/campaign.h"
+
+#include <sys/wait.h>
+#include <time.h>
+
+#ifdef BRASA_SQLITE
+
+/* --- a source without data ----------------------------------------------------------------------------------- */
+
+typedef struct fake {
+    int opened, closed, compared;
+    const char *broken;  /* the key of a cell whose files cannot be made */
+    int64_t most_batch;  /* beyond it a run is out of memory; 0: any */
+    const lab_cell *now; /* that was opened last */
+} fake;
+
+static brasa_status fake_open(void *user, const lab_cell *cell, void **prepared, campaign_info *info)
+{
+    fake *f = user;
+    f->opened++;
+    f->now = cell;
+    *prepared = f;
+    *info = (campaign_info){.key = cell->network, .images = 48, .tests = 12, .classes = 3};
+    return f->broken && strcmp(f->broken, cell->key) == 0 ? fail(ctx, BRASA_BAD_FILE, "no such pictures") : BRASA_OK;
+}
+
+static brasa_status fake_write(void *prepared, const lab_run *run, bool check, const char *path)
+{
+    const fake *f = prepared;
+    const bool large = f->most_batch && run->cell->batch > f->most_batch;
+    char text[300];
+    snprintf(text, sizeof text, "{\"mode\": \"%s\", \"variant\": \"%s\", \"epochs\": %d}", check ? "check" : "train",
+             check || strcmp(run->variant, "other") == 0 ? "good"
+             : large                                     ? "memory_failed"
+                                                         : run->variant,
+             (int)run->cell->epochs);
+    write_file(path, text, strlen(text));
+    return BRASA_OK;
+}
+
+static brasa_status fake_compare(void *prepared, pool *p, const process_result *brasa, const process_result *peer,
+                                 store_parity *out)
+{
+    fake *f = prepared;
+    f->compared++;
+    CHECK(strstr(brasa->output, "\"loss\"") && strstr(peer->output, "\"loss\""));
+    const bool other = strcmp(out->variant, "other") == 0;
+    out->status = other ? "different" : "same";
+    out->worst = other ? 0.5 : 1e-6;
+    out->detail = pool_text(p, "%s", other ? "the first difference" : "all the same");
+    return BRASA_OK;
+}
+
+static void fake_close(void *prepared)
+{
+    if (prepared)
+        ((fake *)prepared)->closed++;
+}
+
+static const char *const python[] = {"/usr/bin/env", "python3", BRASA_SOURCE_DIR "/tests/tools/fake_peer.py", NULL};
+static const campaign_peer good = {.name = "fake", .variant = "", .argv = python};
+
+static lab_cell small_cell(const char *key)
+{
+    return (lab_cell){.key = key,
+                      .experiment = "test",
+                      .view = "times",
+                      .network = "net",
+                      .data = "synth:x",
+                      .split = "all",
+                      .optimizer = "sgd",
+                      .dialect = "torch",
+                      .device = "cpu",
+                      .precision = "f32",
+                      .batch = 8,
+                      .epochs = 2,
+                      .repeats = 1,
+                      .threads = 1,
+                      .seed = 1,
+                      .limit = 20};
+}
+
+static campaign_options options_for(fake *f, store *s, const lab_cell *cells, int count, const campaign_peer *peers,
+                                    int npeers)
+{
+    return (campaign_options){.store = s,
+                              .folder = folder,
+                              .name = "test",
+                              .text = "network net\n",
+                              .scale = "full",
+                              .cells = cells,
+                              .count = count,
+                              .peers = peers,
+                              .npeers = npeers,
+                              .reference = &good,
+                              .source = {fake_open, fake_write, fake_compare, fake_close, f},
+                              .seed = 1};
+}
+
+static store *open_store(const char *name)
+{
+    store *s;
+    if (!CHECK(store_open(ctx, in_folder(name), STORE_WORK, &s) == BRASA_OK))
+        printf("%s\n", brasa_context_error(ctx));
+    return s;
+}
+
+static bool has_python(void)
+{
+    return system("python3 -c pass 2>/dev/null") == 0;
+}
+
+/* All rows of a campaign's cell of this key. */
+static store_row *rows_of(store *s, pool *p, int64_t campaign, const char *key, int *count)
+{
+    store_cell *cells;
+    store_row *rows = NULL;
+    int ncells;
+    *count = 0;
+    CHECK_STATUS(store_cells(s, p, campaign, &cells, &ncells), BRASA_OK);
+    for (int i = 0; i < ncells; i++)
+        if (strcmp(cells[i].key, key) == 0)
+            CHECK_STATUS(store_rows(s, p, cells[i].id, &rows, count), BRASA_OK);
+    return rows;
+}
+
+static int rows_with(const store_row *rows, int count, const char *variant, const char *status)
+{
+    int found = 0;
+    for (int i = 0; i < count; i++)
+        found += strcmp(rows[i].variant, variant) == 0 && strcmp(rows[i].status, status) == 0;
+    return found;
+}
+
+/* --- rows ---------------------------------------------------------------------------------------------------- */
+
+TEST(everything_becomes_a_row)
+{
+    if (!has_python())
+        SKIP("no python3");
+    start();
+    store *s = open_store("rows.db");
+    const campaign_peer peers[] = {good,
+                                   {.name = "fake", .variant = "refused", .argv = python},
+                                   {.name = "fake", .variant = "crash", .argv = python},
+                                   {.name = "fake", .variant = "garbage", .argv = python},
+                                   {.name = "fake", .variant = "other", .argv = python},
+                                   {.name = "absent", .variant = "", .why = "not installed"}};
+    lab_cell cells[] = {small_cell("a"), small_cell("b"), small_cell("broken")};
+    for (int i = 0; i < 2; i++)
+        cells[i].repeats = 2;
+    fake f = {.broken = "broken"};
+    campaign_options o = options_for(&f, s, cells, 3, peers, 6);
+    campaign_result r;
+    CHECK_STATUS(campaign_run(ctx, &o, &r), BRASA_OK);
+    CHECK(!r.stopped);
+    CHECK_INT(f.opened, f.closed);
+    CHECK_INT(f.compared, 5); /* one network: each once */
+    pool p = {.ctx = ctx};
+    int count;
+    for (int i = 0; i < 2; i++) {
+        const store_row *rows = rows_of(s, &p, r.campaign, cells[i].key, &count);
+        CHECK_INT(count, 2 + 1 + 2 + 2 + 1 + 1);
+        CHECK_INT(rows_with(rows, count, "", "done"), 2);
+        CHECK_INT(rows_with(rows, count, "refused", "refused"), 1);
+        CHECK_INT(rows_with(rows, count, "crash", "killed"), 2);
+        CHECK_INT(rows_with(rows, count, "garbage", "failed"), 2);
+        CHECK_INT(rows_with(rows, count, "other", "different"), 1);
+        for (int k = 0; k < count; k++) {
+            const store_row *row = &rows[k];
+            const bool ran = strcmp(row->status, "different") != 0 && strcmp(row->peer, "absent") != 0;
+            CHECK((row->reason == NULL) == (strcmp(row->status, "done") == 0));
+            CHECK(!isnan(row->fma_gflops) == ran && !isnan(row->load_before) == ran);
+            if (strcmp(row->status, "different") == 0)
+                CHECK_TEXT(row->reason, "the first difference");
+            if (strcmp(row->peer, "absent") == 0)
+                CHECK_TEXT(row->reason, "not installed");
+            if (strcmp(row->status, "done") == 0) {
+                CHECK_TEXT(row->framework, "Fake");
+                CHECK_CLOSE(row->epoch_s, 0.03, 1e-9);
+                CHECK_CLOSE(row->accuracy, 0.75, 1e-9);
+                CHECK(row->fma_gflops > 0.1);
+            }
+        }
+    }
+    const store_row *rows = rows_of(s, &p, r.campaign, "broken", &count);
+    CHECK_INT(count, 6);
+    for (int i = 0; i < count; i++)
+        CHECK_TEXT(rows[i].reason, strcmp(rows[i].peer, "absent") == 0 ? "not installed" : "no such pictures");
+    store_campaign *g;
+    CHECK_STATUS(store_campaigns(s, &p, &g, &count), BRASA_OK);
+    CHECK(count == 1 && g->finished);
+    pool_free(&p);
+    store_close(s);
+    stop();
+}
+
+/* --- order --------------------------------------------------------------------------------------------------- */
+
+/* Peers that do not run have rows at once: enough to see the order. */
+TEST(order_is_drawn_for_each_repeat_and_recorded)
+{
+    start();
+    enum { PEERS = 8, CELLS = 3 };
+    static const char *const names[PEERS] = {"a", "b", "c", "d", "e", "f", "g", "h"};
+    campaign_peer peers[PEERS];
+    for (int i = 0; i < PEERS; i++)
+        peers[i] = (campaign_peer){.name = names[i], .variant = "", .why = "no"};
+    const lab_cell cells[CELLS] = {small_cell("1"), small_cell("2"), small_cell("3")};
+    char drawn[2][CELLS][PEERS + 1];
+    memset(drawn, 0, sizeof drawn);
+    for (int turn = 0; turn < 2; turn++) {
+        store *s = open_store(turn ? "order1.db" : "order0.db");
+        fake f = {0};
+        campaign_options o = options_for(&f, s, cells, CELLS, peers, PEERS);
+        campaign_result r;
+        CHECK_STATUS(campaign_run(ctx, &o, &r), BRASA_OK);
+        CHECK_INT(r.rows, PEERS * CELLS);
+        CHECK_INT(r.runs, 0);
+        pool p = {.ctx = ctx};
+        for (int k = 0; k < CELLS; k++) {
+            int count;
+            const store_row *rows = rows_of(s, &p, r.campaign, cells[k].key, &count);
+            REQUIRE(count == PEERS);
+            for (int i = 0; i < PEERS; i++) {
+                CHECK_INT(rows[i].order, k * PEERS + i + 1);
+                drawn[turn][k][i] = rows[i].peer[0];
+            }
+        }
+        pool_free(&p);
+        store_close(s);
+    }
+    for (int k = 0; k < CELLS; k++)
+        CHECK_TEXT(drawn[1][k], drawn[0][k]); /* of the seed */
+    CHECK(strcmp(drawn[0][0], drawn[0][1]) != 0 && strcmp(drawn[0][1], drawn[0][2]) != 0);
+    CHECK(strcmp(drawn[0][0], "abcdefgh") != 0);
+    stop();
+}
+
+/* --- stopping and going on ----------------------------------------------------------------------------------- */
+
+static volatile sig_atomic_t stop_now;
+typedef struct watcher {
+    int rows, stop_at, starts;
+    bool within; /* stop while a run goes on */
+} watcher;
+
+static void watch_it(void *user, const campaign_event *e)
+{
+    watcher *w = user;
+    w->rows += e->kind == CAMPAIGN_ROW;
+    w->starts += e->kind == CAMPAIGN_START && !e->check;
+    if (w->stop_at && (w->within ? e->kind == CAMPAIGN_LINE && !e->check : e->kind == CAMPAIGN_ROW) &&
+        w->rows >= w->stop_at)
+        stop_now = 1;
+    CHECK(e->number <= e->total);
+}
+
+TEST(stops_and_goes_on_with_what_is_missing)
+{
+    if (!has_python())
+        SKIP("no python3");
+    for (int within = 0; within < 2; within++) {
+        CASE("%s a run", within ? "within" : "after");
+        start();
+        store *s = open_store(within ? "within.db" : "after.db");
+        const campaign_peer peers[] = {good, {.name = "fake", .variant = "failed", .argv = python}};
+        lab_cell cells[] = {small_cell("a"), small_cell("b")};
+        cells[1].folds = 2;
+        fake f = {0};
+        watcher w = {.stop_at = 3, .within = within};
+        campaign_options o = options_for(&f, s, cells, 2, peers, 2);
+        o.event = watch_it;
+        o.watcher = &w;
+        o.stop = &stop_now;
+        campaign_result r, again;
+        stop_now = 0;
+        CHECK_STATUS(campaign_run(ctx, &o, &r), BRASA_OK);
+        CHECK(r.stopped);
+        CHECK_INT(r.rows, 3);
+        stop_now = 0;
+        w = (watcher){0};
+        o.resume = true;
+        CHECK_STATUS(campaign_run(ctx, &o, &again), BRASA_OK);
+        CHECK_INT(again.campaign, r.campaign);
+        CHECK_INT(again.rows, 3);
+        CHECK_INT(w.starts, 3);
+        CHECK_STATUS(campaign_run(ctx, &o, &again), BRASA_OK);
+        CHECK_INT(again.rows, 0); /* failed rows count as done */
+        o.retry = true;
+        CHECK_STATUS(campaign_run(ctx, &o, &again), BRASA_OK);
+        CHECK_INT(again.rows, 3); /* unless they shall be tried again */
+        pool p = {.ctx = ctx};
+        int count;
+        const store_row *rows = rows_of(s, &p, r.campaign, "b", &count);
+        CHECK_INT(count, 4);
+        CHECK_INT(rows_with(rows, count, "", "done"), 2);
+        o.name = "another";
+        CHECK_STATUS(campaign_run(ctx, &o, &again), BRASA_NOT_FOUND);
+        CHECK_HAS(brasa_context_error(ctx), "no campaign 'another'");
+        pool_free(&p);
+        store_close(s);
+        stop();
+    }
+}
+
+TEST(killed_and_gone_on)
+{
+    if (!has_python())
+        SKIP("no python3");
+    start();
+    const campaign_peer peers[] = {good, {.name = "fake", .variant = "slow", .argv = python}};
+    const lab_cell cells[] = {small_cell("a"), small_cell("b")};
+    fake f = {0};
+    const char *path = in_folder("kill.db");
+    for (int i = 0; i < 3; i++) {
+        const pid_t lab = fork();
+        if (lab == 0) {
+            store *s;
+            campaign_result r;
+            if (store_open(ctx, path, STORE_WORK, &s) != BRASA_OK)
+                _exit(1);
+            campaign_options o = options_for(&f, s, cells, 2, peers, 2);
+            o.resume = i > 0;
+            campaign_run(ctx, &o, &r);
+            _exit(0);
+        }
+        nanosleep(&(struct timespec){.tv_nsec = 600000000 + 130000000L * i}, NULL);
+        kill(lab, SIGKILL);
+        waitpid(lab, NULL, 0);
+    }
+    store *s = open_store("kill.db");
+    campaign_options o = options_for(&f, s, cells, 2, peers, 2);
+    campaign_result r;
+    o.resume = true;
+    CHECK_STATUS(campaign_run(ctx, &o, &r), BRASA_OK);
+    pool p = {.ctx = ctx};
+    for (int i = 0; i < 2; i++) {
+        int count;
+        const store_row *rows = rows_of(s, &p, r.campaign, cells[i].key, &count);
+        CHECK_INT(count, 2);
+        CHECK_INT(rows_with(rows, count, "", "done") + rows_with(rows, count, "slow", "done"), 2);
+    }
+    pool_free(&p);
+    store_close(s);
+    stop();
+}
+
+/* --- doubling ------------------------------------------------------------------------------------------------ */
+
+static brasa_status double_it(void *user, const lab_cell *cell, lab_cell *out, bool *more)
+{
+    static char keys[8][8];
+    static int used;
+    int64_t *most = user;
+    *out = *cell;
+    out->batch *= 2;
+    snprintf(keys[used % 8], sizeof keys[0], "%d", (int)out->batch);
+    out->key = keys[used++ % 8];
+    *more = out->batch <= *most;
+    return BRASA_OK;
+}
+
+TEST(batches_double_until_a_run_fails)
+{
+    if (!has_python())
+        SKIP("no python3");
+    start();
+    store *s = open_store("double.db");
+    lab_cell cell = small_cell("8");
+    cell.doubling = true;
+    fake f = {.most_batch = 16};
+    int64_t most = 1024;
+    campaign_options o = options_for(&f, s, &cell, 1, &good, 1);
+    o.doubled = double_it;
+    o.user = &most;
+    campaign_result r;
+    CHECK_STATUS(campaign_run(ctx, &o, &r), BRASA_OK);
+    CHECK_INT(r.rows, 3); /* 8, 16, and 32, which is too much */
+    pool p = {.ctx = ctx};
+    int count;
+    const store_row *rows = rows_of(s, &p, r.campaign, "32", &count);
+    REQUIRE(count == 1);
+    CHECK_TEXT(rows->status, "memory");
+    o.resume = true;
+    CHECK_STATUS(campaign_run(ctx, &o, &r), BRASA_OK);
+    CHECK_INT(r.rows, 0);
+    most = 16;
+    o.resume = false;
+    CHECK_STATUS(campaign_run(ctx, &o, &r), BRASA_OK);
+    CHECK_INT(r.rows, 2); /* all samples are in a batch of 16 */
+    pool_free(&p);
+    store_close(s);
+    stop();
+}
+
+TEST(memory_runs_out)
+{
+    start();
+    const campaign_peer peers[] = {{.name = "x", .variant = "", .why = "no"}};
+    const lab_cell cell = small_cell("a");
+    store *s = open_store("memory.db");
+    int refused = 0;
+    for (int at = 1; at < 30; at++) {
+        fake f = {0};
+        campaign_options o = options_for(&f, s, &cell, 1, peers, 1);
+        campaign_result r;
+        memory.calls = 0;
+        memory.fail_at = at;
+        brasa_status status = campaign_run(ctx, &o, &r);
+        CHECK(status == BRASA_OK || status == BRASA_OUT_OF_MEMORY);
+        refused += status == BRASA_OUT_OF_MEMORY;
+        CHECK_INT(f.opened, f.closed);
+    }
+    memory.fail_at = 0;
+    CHECK(refused > 1);
+    store_close(s);
+    stop();
+}
+
+#else
+
+TEST(needs_sqlite)
+{
+    SKIP("this build has no SQLite");
+}
+
+#endif
