@@ -55,34 +55,49 @@ static brasa_status run_reference(campaign *c, open_cell *x)
 static brasa_status judge(campaign *c, open_cell *x, const process_result *r, store_parity *out)
 {
     out->lines = r->output;
-    if (strcmp(r->status, "done") == 0 && strcmp(c->account.status, "done") == 0)
+    if (strcmp(r->status, "done") == 0)
         return c->o->source.compare(x->prepared, &x->pool, &c->account, r, out);
     out->status = strcmp(r->status, "refused") == 0 ? "refused" : "failed";
     out->detail = r->reason;
-    if (strcmp(c->account.status, "done") != 0) {
-        out->status = "failed";
-        out->detail = pool_text(&x->pool, "Brasa's own account is missing: %s", c->account.reason);
-    }
-    return out->detail ? BRASA_OK : fail_memory(c->ctx, 0);
+    return BRASA_OK;
+}
+
+/* Runs the peer, and keeps what it is found to be. */
+static brasa_status run_and_judge(campaign *c, open_cell *x, const campaign_peer *peer, store_parity *p)
+{
+    const lab_run run = {.cell = x->cell, .peer = peer->name, .variant = peer->variant};
+    process_result r;
+    brasa_status status = campaign_process(c, x, peer, &run, true, &r);
+    const bool stopped = status == BRASA_OK && strcmp(r.status, "stopped") == 0;
+    if (status == BRASA_OK && !stopped)
+        status = judge(c, x, &r, p);
+    if (status == BRASA_OK && !stopped)
+        status = keep(c, p);
+    process_free(&r);
+    return status;
 }
 
 static brasa_status compare(campaign *c, open_cell *x, const campaign_peer *peer)
 {
-    const lab_run run = {.cell = x->cell, .peer = peer->name, .variant = peer->variant};
+    const campaign_peer *reference = c->o->reference;
     store_parity p = {
         .campaign = c->id, .peer = peer->name, .variant = peer->variant, .network = x->info.key, .worst = NAN};
-    process_result r;
     brasa_status status = run_reference(c, x);
     if (status != BRASA_OK || campaign_stopped(c))
         return status;
-    status = campaign_process(c, x, peer, &run, true, &r);
-    if (status == BRASA_OK && strcmp(r.status, "stopped") != 0) {
-        status = judge(c, x, &r, &p);
-        if (status == BRASA_OK)
-            status = keep(c, &p);
+    if (strcmp(c->account.status, "done") != 0) { /* nobody can be compared */
+        p.status = "failed";
+        p.detail =
+            pool_text(&x->pool, "Brasa, which all are compared with: %s: %s", c->account.status, c->account.reason);
+        return p.detail ? keep(c, &p) : fail_memory(c->ctx, 0);
     }
-    process_free(&r);
-    return status;
+    if (strcmp(peer->name, reference->name) != 0 || strcmp(peer->variant, reference->variant) != 0)
+        return run_and_judge(c, x, peer, &p);
+    p.status = "same";
+    p.worst = 0;
+    p.detail = "what the others are compared with";
+    p.lines = c->account.output;
+    return keep(c, &p);
 }
 
 brasa_status campaign_gate(campaign *c, open_cell *x)
