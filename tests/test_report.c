@@ -37,6 +37,9 @@ static const struct {
     {600, UNIT_SECONDS, "10.00 min"},
     {9000, UNIT_SECONDS, "2.500 h"},
     {1234.4, UNIT_IMAGES_PER_SECOND, "1,234 images/s"},
+    {0.0383, UNIT_SECONDS_PER_IMAGE, "38.30 ms/image"},
+    {2.178, UNIT_SECONDS_PER_IMAGE, "2,178 ms/image"},
+    {7.2e-6, UNIT_SECONDS_PER_IMAGE, "7.200 \u00B5s/image"},
 };
 
 TEST(figures)

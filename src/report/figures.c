@@ -19,6 +19,7 @@ static const unit_size sizes[UNITS][MOST_SIZES] = {
                       {300, 60, "min"},
                       {7200, 3600, "h"}},
     [UNIT_IMAGES_PER_SECOND] = {{0, 1, "images/s"}},
+    [UNIT_SECONDS_PER_IMAGE] = {{0, 1e-6, "\u00B5s/image"}, {1e-4, 1e-3, "ms/image"}, {10, 1, "s/image"}},
 };
 
 unit_size unit_for(page_unit unit, double most)

@@ -25,6 +25,13 @@ static double y_at(const page_series *s, int i)
     return value_at(s, s->y, i);
 }
 
+/* From 0. Every other one has hollow dots, so that it is not told by colour alone. */
+static int colour_of(const page_chart *c, int k)
+{
+    const int colour = c->series[k].colour;
+    return (colour > 0 ? colour - 1 : k) % PAGE_COLOURS;
+}
+
 static bool drawn(const page_chart *c, const page_series *s, int i)
 {
     return axis_takes(&c->x, x_at(s, i)) && axis_takes(&c->y, y_at(s, i));
@@ -148,11 +155,12 @@ static void put_legend(page *p, const page_chart *c)
     page_raw(p, "<ul class=\"legend\">");
     for (int k = 0; k < c->count; k++) {
         const page_style style = c->series[k].style;
-        page_format(p, "<li class=\"c%d\"><svg width=\"22\" height=\"10\" aria-hidden=\"true\">", k % PAGE_COLOURS);
+        page_format(p, "<li class=\"c%d\"><svg width=\"22\" height=\"10\" aria-hidden=\"true\">", colour_of(c, k));
         if (style != STYLE_DOTS)
             page_format(p, "<path class=\"line%s\" d=\"M1 5H21\"/>", style == STYLE_DASHED ? " dashed" : "");
         if (style != STYLE_DASHED)
-            page_format(p, "<circle class=\"%s\" cx=\"11\" cy=\"5\" r=\"3\"/>", k % 2 ? "hollow" : "full");
+            page_format(p, "<circle class=\"%s\" cx=\"11\" cy=\"5\" r=\"3\"/>",
+                        colour_of(c, k) % 2 ? "hollow" : "full");
         page_raw(p, "</svg>");
         page_escaped(p, c->series[k].name);
         page_raw(p, "</li>");
@@ -183,7 +191,7 @@ static void put_path(page *p, const page_chart *c, int k, const axis *x, const a
     walk w = walk_start(c, s);
     if (s->style == STYLE_DOTS)
         return;
-    page_format(p, "<path class=\"line c%d%s\" d=\"", k % PAGE_COLOURS, s->style == STYLE_DASHED ? " dashed" : "");
+    page_format(p, "<path class=\"line c%d%s\" d=\"", colour_of(c, k), s->style == STYLE_DASHED ? " dashed" : "");
     for (int i; (i = walk_on(&w)) >= 0;) {
         const double px = SIDE * axis_place(x, x_at(s, i)), py = SIDE * (1 - axis_place(y, y_at(s, i)));
         page_format(p, w.gap ? "M%.1f %.1fh0" : "L%.1f %.1f", px, py);
@@ -197,9 +205,9 @@ static void put_dots(page *p, const page_chart *c, int k, const axis *x, const a
     walk w = walk_start(c, s);
     if (s->style == STYLE_DASHED)
         return;
-    page_format(p, "<g class=\"dots c%d %s\">\n", k % PAGE_COLOURS,
+    page_format(p, "<g class=\"dots c%d %s\">\n", colour_of(c, k),
                 s->style == STYLE_LINE && s->count > MOST_MARKED ? "faint"
-                : k % 2                                          ? "hollow"
+                : colour_of(c, k) % 2                            ? "hollow"
                                                                  : "full");
     for (int i; (i = walk_on(&w)) >= 0;) {
         page_format(p, "<circle cx=\"%.2f%%\" cy=\"%.2f%%\" r=\"%s\"><title>", 100 * axis_place(x, x_at(s, i)),

@@ -151,6 +151,24 @@ void page_text(page *p, const char *text)
     put_text(p, "<p>", text, "</p>\n");
 }
 
+void page_list(page *p, const char *const *texts, int count)
+{
+    if (count <= 0)
+        return;
+    page_raw(p, "<ul class=\"list\">\n");
+    for (int i = 0; i < count; i++)
+        put_text(p, "<li>", texts[i], "</li>\n");
+    page_raw(p, "</ul>\n");
+}
+
+/* What is long scrolls, by keyboard too. */
+void page_output(page *p, const char *title, const char *text)
+{
+    put_text(p, "<figure class=\"output\">\n<figcaption>", title, "</figcaption>\n");
+    put_text(p, "<pre role=\"region\" tabindex=\"0\" aria-label=\"", title, "\">");
+    put_text(p, "", text, "</pre>\n</figure>\n");
+}
+
 void page_notice(page *p, page_kind kind, const char *text)
 {
     static const char *const open[] = {

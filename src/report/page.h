@@ -41,6 +41,7 @@ typedef enum page_unit {
     UNIT_BYTES,
     UNIT_SECONDS,
     UNIT_IMAGES_PER_SECOND,
+    UNIT_SECONDS_PER_IMAGE,
     UNITS
 } page_unit;
 
@@ -50,6 +51,9 @@ void page_begin(page *p, const char *title, const char *subtitle);
 void page_end(page *p);
 void page_section(page *p, const char *heading); /* ends with the next one, or with the page */
 void page_text(page *p, const char *text);
+void page_list(page *p, const char *const *texts, int count);
+/* Lines as they are, such as what a program printed. */
+void page_output(page *p, const char *title, const char *text);
 /* Blocks between these two stand side by side where there is room. */
 void page_columns_begin(page *p);
 void page_columns_end(page *p);
@@ -103,6 +107,7 @@ typedef struct page_series {
     int count;
     size_t stride; /* bytes from one value to the next, in both; 0: they lie side by side */
     page_style style;
+    int colour; /* from 1, so that the same thing has the same in every chart; 0: by its place in the chart */
 } page_series;
 
 typedef struct page_chart {

@@ -33,6 +33,12 @@ const char *const page_css[] = {
     "color:var(--soft)}\n",
     ".unseen{position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%);white-space:nowrap}\n",
     ".columns{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,26rem),1fr));gap:1.75rem 2.25rem}\n",
+    ".list{margin:.75rem 0;padding-left:1.25rem}.list li{margin:.3rem 0;max-width:80ch}\n",
+    /* outputs */
+    ".output{margin:1rem 0}\n",
+    "pre{margin:0;padding:.7rem .9rem;max-height:20rem;overflow:auto;background:var(--card);border-radius:4px;"
+    "font:.8125rem/1.45 ui-monospace,\"DejaVu Sans Mono\",monospace;white-space:pre-wrap}\n",
+    "pre:focus-visible{outline:2px solid var(--c0);outline-offset:2px}\n",
     /* notices */
     ".notice{max-width:none;margin:.6rem 0;padding:.6rem .9rem;border:1px solid var(--edge);border-left-width:4px;"
     "border-radius:4px;background:var(--card)}\n",
@@ -131,7 +137,7 @@ const char *const page_css[] = {
     ".plot{width:calc(100% - 56px);margin:8px 8px 26px 48px;height:200px}.under{margin-right:8px}"
     ".bars tr{grid-template-columns:minmax(0,1fr) minmax(0,8.5rem);gap:.1rem .75rem;padding:.35rem 0}"
     ".bars th{grid-column:1/-1}.scroll th,.scroll td{padding:.3rem .45rem}.matrix tbody th span{max-width:5.5rem}}\n",
-    "@media print{body{max-width:none;padding:0;font-size:10.5pt}.scroll{max-height:none;overflow:visible}"
+    "@media print{body{max-width:none;padding:0;font-size:10.5pt}.scroll,pre{max-height:none;overflow:visible}"
     ".scroll table{font-size:8.5pt}.scroll th,.scroll td{padding:.15rem .35rem}"
     ".scroll thead th{white-space:normal;overflow-wrap:normal;font-size:8pt}.scroll .text{min-width:4rem}"
     "section{margin-top:1.6rem}h2{break-after:avoid}tr,.notice,.tiles div{break-inside:avoid}"
