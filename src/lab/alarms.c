@@ -1,0 +1,446 @@
+/* alarms.c - see alarms.h. A check puts what it finds on a list, by kind and peer: one alarm for all places. */
+#include "lab/alarms.h"
+#include "lab/reference.h"
+#include "report/figures.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { MOST_PLACES = 4 /* that an alarm names; of more it tells the number */, PLACES_TEXT = 900 };
+
+static const struct {
+    page_kind severity;
+    const char *title, *meaning;
+} kinds[ALARM_KINDS] = {
+    [ALARM_CHANCE] = {PAGE_ALARM, "accuracy at chance level",
+                      "Nothing was learned: look at labels, split and learning rate before anything else."},
+    [ALARM_ACCURACY] = {PAGE_ALARM, "accuracy far below another's",
+                        "The same experiment should reach the same: look for defaults that differ."},
+    [ALARM_GROWTH] = {PAGE_ALARM, "time does not grow with the data",
+                      "Time should be proportional to the number of images: some were not trained on, or something "
+                      "else is being measured."},
+    [ALARM_EQUAL] = {PAGE_ALARM, "equal to all digits",
+                     "Two runs never agree to the last digit: one number is a copy, or the clock stands."},
+    [ALARM_WAITS] =
+        {PAGE_ALARM, "the same time on every network",
+         "What is measured is not the computation: the device waits for the host or the loader, or the clock "
+         "does not wait for the device."},
+    [ALARM_OUT_OF_LINE] = {PAGE_ALARM, "a time out of line",
+                           "It fits neither this framework's other times nor the others' times for the same cell."},
+    [ALARM_PUBLISHED] = {PAGE_WARNING, "far off the published number", NULL},
+    [ALARM_SWAP] = {PAGE_ALARM, "swap in use", "Such times are those of the disk."},
+    [ALARM_SPREAD] = {PAGE_WARNING, "spread too large to rank",
+                      "Repeat the run on a quiet machine before believing its rank."},
+    [ALARM_CALIBRATION] = {PAGE_WARNING, "the machine was not equally fast",
+                           "The same multiply-adds took longer before one run than before another: the clock rate "
+                           "changed, or the processor was shared."},
+    [ALARM_LOAD] = {PAGE_WARNING, "the machine was busy before the run", "Times may be too long."},
+    [ALARM_MONITOR] = {PAGE_WARNING, "watching cost more than 1 %", "Times may be too long."},
+};
+
+const char *alarm_title(alarm_kind kind)
+{
+    return kinds[kind].title;
+}
+
+/* --- the list ------------------------------------------------------------------------------------------------ */
+
+typedef struct found {
+    alarm_kind kind;
+    const char *who;
+    int places;
+    char text[PLACES_TEXT];
+} found;
+
+typedef struct finder {
+    pool *pool;
+    const lab_results *r;
+    found *list;
+    int count, room;
+    bool failed; /* out of memory */
+} finder;
+
+static found *find_alarm(finder *f, alarm_kind kind, const char *who)
+{
+    for (int i = 0; i < f->count; i++)
+        if (f->list[i].kind == kind && strcmp(f->list[i].who, who) == 0)
+            return &f->list[i];
+    found *list = pool_grow(f->pool, f->list, f->count, &f->room, sizeof *list);
+    if (!list) {
+        f->failed = true;
+        return NULL;
+    }
+    f->list = list;
+    list[f->count] = (found){.kind = kind, .who = who};
+    return &list[f->count++];
+}
+
+/* One more place where it is so. */
+static void put(finder *f, alarm_kind kind, const char *who, const char *format, ...) BRASA_PRINTF(4, 5);
+static void put(finder *f, alarm_kind kind, const char *who, const char *format, ...)
+{
+    found *a = find_alarm(f, kind, who);
+    if (!a || a->places++ >= MOST_PLACES)
+        return;
+    va_list args;
+    va_start(args, format);
+    size_t used = strlen(a->text);
+    used += (size_t)snprintf(a->text + used, sizeof a->text - used, "%s", used ? "; " : "");
+    if (used < sizeof a->text)
+        vsnprintf(a->text + used, sizeof a->text - used, format, args);
+    va_end(args);
+}
+
+static const char *name_of(const finder *f, const result_entry *e)
+{
+    return f->r->names[e->name];
+}
+
+static const char *cell_of(const finder *f, const result_entry *e)
+{
+    return f->r->cells[e->cell].title;
+}
+
+static shown per_image(double seconds)
+{
+    return show_value(seconds, UNIT_SECONDS_PER_IMAGE);
+}
+
+/* --- accuracy ------------------------------------------------------------------------------------------------ */
+
+/* Within a tenth, or two standard deviations of guessing on that many images, of 1 / classes. */
+static void check_chance(finder *f)
+{
+    for (int i = 0; i < f->r->entry_count; i++) {
+        const result_entry *e = &f->r->entries[i];
+        const result_cell *c = &f->r->cells[e->cell];
+        if (c->classes < 2 || !isfinite(e->accuracy.median))
+            continue;
+        const double chance = 1.0 / (double)c->classes;
+        const double noise = c->test_images > 0 ? 2 * sqrt(chance * (1 - chance) / (double)c->test_images) : 0;
+        if (e->accuracy.median <= chance + fmax(0.1 * chance, noise))
+            put(f, ALARM_CHANCE, name_of(f, e), "%s: %s, guessing gives %s", c->title,
+                show_value(e->accuracy.median, UNIT_SHARE).text, show_value(chance, UNIT_SHARE).text);
+    }
+}
+
+/* Ten points below the best, with spreads that do not touch. */
+static void check_accuracies(finder *f)
+{
+    for (int i = 0; i < f->r->entry_count; i++) {
+        const result_entry *e = &f->r->entries[i], *best = e;
+        for (int k = 0; k < f->r->entry_count; k++)
+            if (f->r->entries[k].cell == e->cell && f->r->entries[k].accuracy.median > best->accuracy.median)
+                best = &f->r->entries[k];
+        if (best->accuracy.median - e->accuracy.median >= 0.1 && best->accuracy.low > e->accuracy.high)
+            put(f, ALARM_ACCURACY, name_of(f, e), "%s: %s, %s has %s", cell_of(f, e),
+                show_value(e->accuracy.median, UNIT_SHARE).text, name_of(f, best),
+                show_value(best->accuracy.median, UNIT_SHARE).text);
+    }
+}
+
+/* --- times --------------------------------------------------------------------------------------------------- */
+
+/* Time and data may grow by factors that differ by half; each size is compared with the next smaller one. */
+static const double growth_limit = 1.5;
+
+static const result_entry *next_smaller(const lab_results *r, const result_entry *e)
+{
+    const result_entry *best = NULL;
+    for (int i = 0; i < r->entry_count; i++) {
+        const result_entry *o = &r->entries[i];
+        const int64_t images = r->cells[o->cell].images;
+        if (o->name == e->name && o->done && images > 0 && images < r->cells[e->cell].images &&
+            cells_alike(&r->cells[o->cell], &r->cells[e->cell], DIFFERENT_SIZE) &&
+            (!best || images > r->cells[best->cell].images))
+            best = o;
+    }
+    return best;
+}
+
+static void check_growth(finder *f)
+{
+    for (int i = 0; i < f->r->entry_count; i++) {
+        const result_entry *e = &f->r->entries[i], *small = e->done ? next_smaller(f->r, e) : NULL;
+        if (!small)
+            continue;
+        const double data = (double)f->r->cells[e->cell].images / (double)f->r->cells[small->cell].images;
+        const double time = data * e->image_s.median / small->image_s.median, off = time / data;
+        if (isfinite(off) && (off > growth_limit || off < 1 / growth_limit))
+            put(f, ALARM_GROWTH, name_of(f, e), "%s: %.1f times %s images take %.1f times as long", cell_of(f, e),
+                data, show_count(f->r->cells[small->cell].images).text, time);
+    }
+}
+
+/* Printed numbers count from four digits on. Measured accuracies are shares of few images and often agree; with the
+ * loss, to all of its digits, they do not. */
+static void check_equal(finder *f)
+{
+    for (int i = 0; i < f->r->row_count; i++)
+        for (int k = 0; k < i; k++) {
+            const result_row *a = &f->r->rows[i], *b = &f->r->rows[k];
+            const char *other = f->r->cells[b->cell].title;
+            if (!row_done(a) || !row_done(b))
+                continue;
+            const bool same_peer = strcmp(a->name, b->name) == 0;
+            if (a->epoch_s == b->epoch_s && (!a->time_digits || a->time_digits >= 4))
+                put(f, ALARM_EQUAL, a->name, "%.7g s: %s and %s%s%s", a->epoch_s, f->r->cells[a->cell].title, other,
+                    same_peer ? "" : " of ", same_peer ? "" : b->name);
+            if (a->accuracy == b->accuracy &&
+                (a->accuracy_digits ? a->accuracy_digits >= 4 : !same_peer && a->loss == b->loss))
+                put(f, ALARM_EQUAL, a->name, "accuracy %s: %s and %s%s%s", show_value(a->accuracy, UNIT_SHARE).text,
+                    f->r->cells[a->cell].title, other, same_peer ? "" : " of ", same_peer ? "" : b->name);
+        }
+}
+
+/* Three networks or more within 15 %, where the work of networks differs many times. */
+static const double waits_limit = 1.15;
+
+static void check_waiting(finder *f)
+{
+    for (int i = 0; i < f->r->entry_count; i++) {
+        const result_entry *first = &f->r->entries[i];
+        double least = first->image_s.median, most = least;
+        int networks = 0;
+        for (int k = 0; k < f->r->entry_count; k++) {
+            const result_entry *e = &f->r->entries[k];
+            if (e->name != first->name || !e->done ||
+                !cells_alike(&f->r->cells[e->cell], &f->r->cells[first->cell], DIFFERENT_NETWORK))
+                continue;
+            if (k < i)
+                break; /* this group was looked at */
+            networks++;
+            least = fmin(least, e->image_s.median);
+            most = fmax(most, e->image_s.median);
+        }
+        if (networks >= 3 && most / least <= waits_limit)
+            put(f, ALARM_WAITS, name_of(f, first), "%s to %s on %d networks, %s, %s", per_image(least).text,
+                per_image(most).text, networks, f->r->cells[first->cell].what.device,
+                f->r->cells[first->cell].what.data);
+    }
+}
+
+/* --- out of line: logarithms of times are, about, one number for the peer plus one for the cell --------------- */
+
+enum { LINES = 24, SWEEPS = 10 };
+static const double line_limit = 5;
+
+typedef struct grid {
+    int rows, columns;
+    const result_entry *entry[LINES][LINES];
+    double left[LINES][LINES]; /* what the two numbers do not explain; NAN: no time */
+} grid;
+
+/* The cells that are like this one but for network and data. */
+static void fill_grid(const finder *f, int cell, grid *g)
+{
+    int cells[LINES];
+    g->rows = f->r->name_count < LINES ? f->r->name_count : LINES;
+    g->columns = 0;
+    for (int c = cell; c < f->r->cell_count && g->columns < LINES; c++)
+        if (cells_alike(&f->r->cells[c], &f->r->cells[cell], DIFFERENT_NETWORK | DIFFERENT_DATA))
+            cells[g->columns++] = c;
+    for (int i = 0; i < g->rows; i++)
+        for (int k = 0; k < g->columns; k++) {
+            const result_entry *e = results_entry(f->r, cells[k], i);
+            g->entry[i][k] = e;
+            g->left[i][k] = e && e->image_s.median > 0 ? log(e->image_s.median) : NAN;
+        }
+}
+
+/* Tukey's median polish: takes medians of rows, then of columns, away until little is left of what is usual. */
+static void polish(grid *g)
+{
+    double values[LINES];
+    for (int sweep = 0; sweep < SWEEPS; sweep++) {
+        for (int i = 0; i < g->rows; i++) {
+            memcpy(values, g->left[i], sizeof values);
+            const result_spread s = spread_of(values, g->columns);
+            for (int k = 0; k < g->columns && s.count; k++)
+                g->left[i][k] -= s.median;
+        }
+        for (int k = 0; k < g->columns; k++) {
+            for (int i = 0; i < g->rows; i++)
+                values[i] = g->left[i][k];
+            const result_spread s = spread_of(values, g->rows);
+            for (int i = 0; i < g->rows && s.count; i++)
+                g->left[i][k] -= s.median;
+        }
+    }
+}
+
+static bool starts_group(const finder *f, int cell)
+{
+    for (int c = 0; c < cell; c++)
+        if (cells_alike(&f->r->cells[c], &f->r->cells[cell], DIFFERENT_NETWORK | DIFFERENT_DATA))
+            return false;
+    return true;
+}
+
+static void check_lines(finder *f)
+{
+    grid *g = pool_get(f->pool, 1, sizeof *g);
+    f->failed |= !g;
+    for (int cell = 0; g && cell < f->r->cell_count; cell++) {
+        if (!starts_group(f, cell))
+            continue;
+        fill_grid(f, cell, g);
+        if (g->rows < 3 || g->columns < 3) /* of two nobody knows which one is odd */
+            continue;
+        polish(g);
+        for (int i = 0; i < g->rows; i++)
+            for (int k = 0; k < g->columns; k++)
+                if (fabs(g->left[i][k]) > log(line_limit))
+                    put(f, ALARM_OUT_OF_LINE, name_of(f, g->entry[i][k]), "%s: %s, %.0f times %s than expected",
+                        cell_of(f, g->entry[i][k]), per_image(g->entry[i][k]->image_s.median).text,
+                        exp(fabs(g->left[i][k])), g->left[i][k] > 0 ? "more" : "less");
+    }
+}
+
+/* --- beside the published ------------------------------------------------------------------------------------ */
+
+/* Machines differ, so the median of all ratios of mine to theirs, an image each, counts as the difference between the
+ * machines, and a row is far off where its own ratio is five times that or a fifth of it. Three ratios are the fewest
+ * that have a median worth the name; with fewer nothing is said. */
+static const double published_limit = 5;
+enum { FEWEST_RATIOS = 3 };
+
+static double ratio_of(const finder *f, const result_entry *e, const reference_row **published)
+{
+    *published = e->done ? reference_find(&f->r->cells[e->cell], e->row->peer, REFERENCE_TIME) : NULL;
+    return *published ? e->image_s.median / reference_value(*published) : NAN;
+}
+
+static void check_published_on(finder *f, bool cpu, double *ratios)
+{
+    const reference_row *published;
+    int count = 0;
+    for (int i = 0; i < f->r->entry_count; i++)
+        if ((strcmp(f->r->cells[f->r->entries[i].cell].what.device, "cpu") == 0) == cpu)
+            ratios[count++] = ratio_of(f, &f->r->entries[i], &published);
+    const result_spread machines = spread_of(ratios, count);
+    for (int i = 0; i < f->r->entry_count && machines.count >= FEWEST_RATIOS; i++) {
+        const result_entry *e = &f->r->entries[i];
+        const double off = ratio_of(f, e, &published) / machines.median;
+        if ((strcmp(f->r->cells[e->cell].what.device, "cpu") == 0) != cpu || !isfinite(off) ||
+            (off < published_limit && off > 1 / published_limit))
+            continue;
+        const char *note = reference_note(published);
+        put(f, ALARM_PUBLISHED, name_of(f, e),
+            "%s: %s, published %s (%s, %s); %.1f times %s than the %.2g times that lie between the machines by the "
+            "median of %d rows%s%s",
+            cell_of(f, e), per_image(e->image_s.median).text, per_image(reference_value(published)).text,
+            published->study, published->source, off > 1 ? off : 1 / off, off > 1 ? "more" : "less", machines.median,
+            machines.count, note ? "; but of the published: " : "", note ? note : "");
+    }
+}
+
+static void check_published(finder *f)
+{
+    double *ratios = pool_get(f->pool, (size_t)f->r->entry_count + 1, sizeof *ratios);
+    f->failed |= !ratios;
+    for (int cpu = 0; ratios && cpu < 2; cpu++)
+        check_published_on(f, cpu, ratios);
+}
+
+/* --- conditions ---------------------------------------------------------------------------------------------- */
+
+static const double swap_limit = 16e6;    /* bytes: less is what the system puts away by itself */
+static const double spread_limit = 0.2;   /* between the extremes, of the median */
+static const double load_limit = 0.25;    /* cores */
+static const double monitor_limit = 0.01; /* of a core */
+static const double calibration_limit = 1.1;
+enum { FEWEST_REPEATS = 3 };
+
+static void check_conditions(finder *f)
+{
+    for (int i = 0; i < f->r->entry_count; i++) {
+        const result_entry *e = &f->r->entries[i];
+        const result_spread *s = &e->image_s;
+        if (e->swap > swap_limit)
+            put(f, ALARM_SWAP, name_of(f, e), "%s: %s", cell_of(f, e), show_value(e->swap, UNIT_BYTES).text);
+        if (s->count >= FEWEST_REPEATS && (s->high - s->low) / s->median > spread_limit)
+            put(f, ALARM_SPREAD, name_of(f, e), "%s: %s to %s", cell_of(f, e), per_image(s->low).text,
+                per_image(s->high).text);
+        if (e->load > load_limit)
+            put(f, ALARM_LOAD, name_of(f, e), "%s: %.2f cores", cell_of(f, e), e->load);
+        if (e->monitor > monitor_limit)
+            put(f, ALARM_MONITOR, name_of(f, e), "%s: %s of a core", cell_of(f, e),
+                show_value(e->monitor, UNIT_SHARE).text);
+    }
+}
+
+static void check_repeats(finder *f)
+{
+    int few = 0, entries = 0;
+    for (int i = 0; i < f->r->entry_count; i++) {
+        entries += f->r->entries[i].done > 0;
+        few += f->r->entries[i].done > 0 && f->r->entries[i].done < FEWEST_REPEATS;
+    }
+    if (few)
+        put(f, ALARM_SPREAD, "",
+            "%d of %d times are of fewer than %d repeats, so that nobody knows how far they lie apart", few, entries,
+            FEWEST_REPEATS);
+}
+
+/* Rows that are compared with each other: those of a cell. */
+static void check_calibration(finder *f)
+{
+    for (int cell = 0; cell < f->r->cell_count; cell++) {
+        double low = NAN, high = NAN;
+        for (int i = 0; i < f->r->entry_count; i++)
+            if (f->r->entries[i].cell == cell) {
+                low = fmin(low, f->r->entries[i].fma_low);
+                high = fmax(high, f->r->entries[i].fma_high);
+            }
+        if (high / low > calibration_limit)
+            put(f, ALARM_CALIBRATION, "", "%s: %.1f to %.1f GFLOP/s", f->r->cells[cell].title, low, high);
+    }
+}
+
+/* --- all of them --------------------------------------------------------------------------------------------- */
+
+static const char *finish(pool *p, const found *a)
+{
+    char more[40] = "", first[2] = {kinds[a->kind].title[0], '\0'};
+    if (a->places > MOST_PLACES)
+        snprintf(more, sizeof more, "; and %d more", a->places - MOST_PLACES);
+    if (first[0] >= 'a' && first[0] <= 'z')
+        first[0] = (char)(first[0] - 'a' + 'A');
+    return pool_text(p, "%s%s%s%s: %s%s.%s%s", first, kinds[a->kind].title + 1, *a->who ? ", " : "", a->who, a->text,
+                     more, kinds[a->kind].meaning ? " " : "", kinds[a->kind].meaning ? kinds[a->kind].meaning : "");
+}
+
+brasa_status alarms_find(pool *p, const lab_results *r, lab_alarms *out)
+{
+    finder f = {.pool = p, .r = r};
+    *out = (lab_alarms){0};
+    check_chance(&f);
+    check_accuracies(&f);
+    check_growth(&f);
+    check_equal(&f);
+    check_waiting(&f);
+    check_lines(&f);
+    check_conditions(&f);
+    check_calibration(&f);
+    if (!r->published) {
+        check_published(&f);
+        check_repeats(&f);
+    }
+    out->list = pool_get(p, (size_t)f.count + 1, sizeof *out->list);
+    if (f.failed || !out->list)
+        return BRASA_OUT_OF_MEMORY;
+    for (int kind = 0; kind < ALARM_KINDS; kind++)
+        for (int i = 0; i < f.count; i++) {
+            const found *a = &f.list[i];
+            if ((int)a->kind != kind)
+                continue;
+            const char *text = finish(p, a);
+            if (!text)
+                return BRASA_OUT_OF_MEMORY;
+            out->list[out->count++] = (lab_alarm){a->kind, kinds[kind].severity, a->who, text};
+        }
+    return BRASA_OK;
+}

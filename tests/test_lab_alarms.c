@@ -1,0 +1,359 @@
+/* test_lab_alarms.c - what the lab finds by itself: the faults of the published studies, and each fault alone in a
+ * campaign that is otherwise in order. */
+#include "test.h"
+#include "lab_campaign.h"
+
+#include "lab/alarms.h"
+#include "lab/reference.h"
+
+/* --- campaigns ----------------------------------------------------------------------------------------------- */
+
+static const char *const networks[] = {"alexnet", "mobilenet_v2", "resnet50", "vgg16"};
+static const double work[] = {0.040, 0.015, 0.110, 0.300}; /* seconds an image */
+
+/* Four networks, two sizes of data, three peers, three repeats, and nothing wrong. */
+static void begin_orderly(campaign *c)
+{
+    campaign_begin(c, "orderly");
+    for (int i = 0; i < 4; i++) {
+        add_cell(c, networks[i], "synth:fire,n=791", 791, 1);
+        add_rows(c, "brasa", "", work[i], 0.02);
+        add_rows(c, "pytorch", "", 1.7 * work[i], 0.04);
+        add_rows(c, "tensorflow", "", 2.9 * work[i], 0.05);
+        add_cell(c, networks[i], "synth:fire,n=6003", 6003, 1);
+        add_rows(c, "brasa", "", 0.98 * work[i], 0.02);
+        add_rows(c, "pytorch", "", 1.65 * work[i], 0.04);
+        add_rows(c, "tensorflow", "", 2.8 * work[i], 0.05);
+    }
+}
+
+static lab_alarms alarms_of(campaign *c)
+{
+    lab_alarms found = {0};
+    summarize(c);
+    CHECK_STATUS(alarms_find(&c->pool, &c->r, &found), BRASA_OK);
+    return found;
+}
+
+/* The alarm of a kind about somebody, or NULL. */
+static const lab_alarm *about(const lab_alarms *a, alarm_kind kind, const char *who)
+{
+    for (int i = 0; i < a->count; i++)
+        if (a->list[i].kind == kind && strcmp(a->list[i].who, who) == 0)
+            return &a->list[i];
+    return NULL;
+}
+
+static void check_only(const lab_alarms *a, alarm_kind kind, const char *who, const char *part)
+{
+    const lab_alarm *found = about(a, kind, who);
+    CHECK(found != NULL);
+    CHECK_INT(a->count, 1);
+    for (int i = 0; i < a->count; i++)
+        if (&a->list[i] != found)
+            printf("also: %s\n", a->list[i].text);
+    if (found)
+        CHECK_HAS(found->text, part);
+}
+
+TEST(an_orderly_campaign_has_none)
+{
+    campaign c;
+    begin_orderly(&c);
+    const lab_alarms found = alarms_of(&c);
+    CHECK_INT(found.count, 0);
+    for (int i = 0; i < found.count; i++)
+        printf("%s\n", found.list[i].text);
+    campaign_end(&c);
+}
+
+/* --- one fault each ------------------------------------------------------------------------------------------ */
+
+/* The rows of a peer in a cell. */
+static result_row *row_of(campaign *c, int cell, const char *peer, int repeat)
+{
+    for (int i = 0; i < c->r.row_count; i++)
+        if (c->r.rows[i].cell == cell && strcmp(c->r.rows[i].peer, peer) == 0 && c->r.rows[i].repeat == repeat)
+            return &c->r.rows[i];
+    return NULL;
+}
+
+static void slow_down(campaign *c, int cell, const char *peer, double factor)
+{
+    for (int repeat = 1; repeat <= 3; repeat++) {
+        row_of(c, cell, peer, repeat)->image_s *= factor;
+        row_of(c, cell, peer, repeat)->epoch_s *= factor;
+    }
+}
+
+static void set_accuracy(campaign *c, int cell, const char *peer, double accuracy)
+{
+    for (int repeat = 1; repeat <= 3; repeat++)
+        row_of(c, cell, peer, repeat)->accuracy = accuracy + 0.002 * (repeat - 2);
+}
+
+TEST(chance)
+{
+    campaign c;
+    begin_orderly(&c);
+    set_accuracy(&c, 0, "pytorch", 0.338);
+    const lab_alarms found = alarms_of(&c);
+    check_only(&found, ALARM_CHANCE, "pytorch", "alexnet on synth:fire,n=791: 33.80 %, guessing gives 33.33 %");
+    campaign_end(&c);
+}
+
+TEST(chance_on_few_images)
+{
+    campaign c;
+    begin_orderly(&c);
+    set_accuracy(&c, 0, "pytorch", 0.42); /* of 50 images: guessing reaches 0.47 once in forty times */
+    c.r.cells[0].test_images = 50;
+    lab_alarms found = alarms_of(&c);
+    check_only(&found, ALARM_CHANCE, "pytorch", "42.00 %");
+    c.r.cells[0].test_images = 5000;
+    found = alarms_of(&c);
+    CHECK_INT(found.count, 0);
+    campaign_end(&c);
+}
+
+TEST(accuracies_apart)
+{
+    campaign c;
+    begin_orderly(&c);
+    set_accuracy(&c, 0, "brasa", 0.99);
+    set_accuracy(&c, 0, "pytorch", 0.98);
+    set_accuracy(&c, 0, "tensorflow", 0.82);
+    const lab_alarms found = alarms_of(&c);
+    check_only(&found, ALARM_ACCURACY, "tensorflow", "82.00 %, brasa has 99.00 %");
+    campaign_end(&c);
+}
+
+TEST(growth)
+{
+    campaign c;
+    begin_orderly(&c);
+    slow_down(&c, 1, "pytorch", 0.4);
+    const lab_alarms found = alarms_of(&c);
+    check_only(&found, ALARM_GROWTH, "pytorch", "7.6 times 791 images take 2.9 times as long");
+    campaign_end(&c);
+}
+
+TEST(equal_numbers)
+{
+    campaign c;
+    begin_orderly(&c);
+    row_of(&c, 5, "brasa", 2)->epoch_s = row_of(&c, 3, "pytorch", 1)->epoch_s;
+    lab_alarms found = alarms_of(&c);
+    check_only(&found, ALARM_EQUAL, "brasa", "resnet50 on synth:fire,n=6003");
+    campaign_end(&c);
+
+    begin_orderly(&c);
+    row_of(&c, 0, "brasa", 1)->accuracy = row_of(&c, 0, "pytorch", 1)->accuracy = 0.75; /* 3 of 4: may well be */
+    found = alarms_of(&c);
+    CHECK_INT(found.count, 0);
+    row_of(&c, 0, "brasa", 1)->loss = row_of(&c, 0, "pytorch", 1)->loss; /* but not with the loss */
+    found = alarms_of(&c);
+    check_only(&found, ALARM_EQUAL, "pytorch", "accuracy 75.00 %");
+    campaign_end(&c);
+}
+
+TEST(a_device_that_waits)
+{
+    campaign c;
+    campaign_begin(&c, "waits");
+    for (int i = 0; i < 4; i++) {
+        add_cell(&c, networks[i], "synth:fire,n=791", 791, 1)->what.device = "cuda";
+        add_rows(&c, "brasa", "", work[i] / 20, 0.02);
+        add_rows(&c, "tensorflow", "", 0.43 + 0.005 * i, 0.02);
+    }
+    const lab_alarms found = alarms_of(&c);
+    check_only(&found, ALARM_WAITS, "tensorflow", "on 4 networks, cuda");
+    campaign_end(&c);
+}
+
+TEST(out_of_line)
+{
+    campaign c;
+    begin_orderly(&c);
+    slow_down(&c, 6, "tensorflow", 24);
+    slow_down(&c, 7, "tensorflow", 24);
+    const lab_alarms found = alarms_of(&c);
+    const lab_alarm *line = about(&found, ALARM_OUT_OF_LINE, "tensorflow");
+    CHECK(line != NULL);
+    if (line)
+        CHECK_HAS(line->text, "vgg16 on synth:fire,n=6003");
+    CHECK(about(&found, ALARM_OUT_OF_LINE, "brasa") == NULL);
+    campaign_end(&c);
+}
+
+TEST(far_off_the_published)
+{
+    campaign c;
+    campaign_begin(&c, "published");
+    static const double published[] = {139, 221, 480, 630}; /* study 1, table 1, PyTorch on 791 photos */
+    for (int i = 0; i < 4; i++) {
+        add_cell(&c, networks[i], "synth:fire,n=791", 791, 1);
+        add_rows(&c, "pytorch", "", published[i] / 791 * (i == 2 ? 30 : 3), 0.02);
+    }
+    const lab_alarms found = alarms_of(&c);
+    check_only(&found, ALARM_PUBLISHED, "pytorch", "resnet50");
+    if (found.count)
+        CHECK_HAS(found.list[0].text, "10.0 times more than the 3 times");
+    campaign_end(&c);
+}
+
+TEST(conditions)
+{
+    campaign c;
+    static const struct {
+        alarm_kind kind;
+        size_t offset;
+        double value;
+        const char *who, *part;
+    } faults[] = {
+        {ALARM_SWAP, offsetof(result_row, peak_swap), 5e8, "brasa", "500.0 MB"},
+        {ALARM_LOAD, offsetof(result_row, load_before), 0.9, "brasa", "0.90 cores"},
+        {ALARM_MONITOR, offsetof(result_row, monitor_share), 0.03, "brasa", "3.00 % of a core"},
+        {ALARM_CALIBRATION, offsetof(result_row, fma_gflops), 80, "", "80.0 to"},
+    };
+    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
+        CASE("%s", alarm_title(faults[i].kind));
+        begin_orderly(&c);
+        *(double *)(void *)((char *)row_of(&c, 2, "brasa", 3) + faults[i].offset) = faults[i].value;
+        const lab_alarms found = alarms_of(&c);
+        check_only(&found, faults[i].kind, faults[i].who, faults[i].part);
+        campaign_end(&c);
+    }
+}
+
+TEST(spread)
+{
+    campaign c;
+    begin_orderly(&c);
+    row_of(&c, 4, "tensorflow", 3)->image_s *= 1.3;
+    lab_alarms found = alarms_of(&c);
+    check_only(&found, ALARM_SPREAD, "tensorflow", "resnet50 on synth:fire,n=791");
+    campaign_end(&c);
+
+    begin_orderly(&c);
+    add_cell(&c, "alexnet", "synth:fire,n=791", 791, 8);
+    add_row(&c, "brasa", "", 1, 0.02);
+    found = alarms_of(&c);
+    check_only(&found, ALARM_SPREAD, "", "1 of 25 times are of fewer than 3 repeats");
+    campaign_end(&c);
+}
+
+TEST(failed_rows_raise_nothing)
+{
+    campaign c;
+    begin_orderly(&c);
+    for (int i = 0; i < c.r.row_count; i++)
+        fail_row(&c.r.rows[i], "failed", "no such file", NULL);
+    const lab_alarms found = alarms_of(&c);
+    CHECK_INT(found.count, 0);
+    campaign_end(&c);
+}
+
+/* --- the studies --------------------------------------------------------------------------------------------- */
+
+static lab_alarms alarms_of_study(pool *p, const char *study)
+{
+    lab_results r;
+    lab_alarms found = {0};
+    CHECK_STATUS(reference_results(p, study, &r), BRASA_OK);
+    CHECK_STATUS(alarms_find(p, &r, &found), BRASA_OK);
+    return found;
+}
+
+static void check_about(const lab_alarms *a, alarm_kind kind, const char *who, const char *part)
+{
+    const lab_alarm *found = about(a, kind, who);
+    CHECK(found != NULL);
+    if (found)
+        CHECK_HAS(found->text, part);
+}
+
+TEST(study_1)
+{
+    pool p = {.ctx = lab_context()};
+    const lab_alarms found = alarms_of_study(&p, "study1");
+    CASE("times that do not grow");
+    check_about(&found, ALARM_GROWTH, "paddle", "alexnet on fire,n=6003, cpu: 7.6 times 791 images take 2.6 times");
+    check_about(&found, ALARM_GROWTH, "paddle", "vgg16 on fire,n=6003, cpu: 7.6 times 791 images take 2.3 times");
+    check_about(&found, ALARM_GROWTH, "pytorch", "vgg16 on fire,n=6003, cpu: 7.6 times 791 images take 14.3 times");
+    CHECK(!about(&found, ALARM_GROWTH, "mxnet") && !about(&found, ALARM_GROWTH, "tensorflow"));
+    CASE("GPUs that wait");
+    check_about(&found, ALARM_WAITS, "paddle", "on 4 networks, gpu");
+    check_about(&found, ALARM_WAITS, "tensorflow", "on 4 networks, gpu");
+    check_about(&found, ALARM_WAITS, "singa", "on 4 networks, gpu");
+    CHECK(!about(&found, ALARM_WAITS, "pytorch") && !about(&found, ALARM_WAITS, "mxnet"));
+    CASE("no more than that");
+    CHECK_INT(found.count, 5);
+    pool_free(&p);
+}
+
+TEST(study_3)
+{
+    pool p = {.ctx = lab_context()};
+    const lab_alarms found = alarms_of_study(&p, "study3");
+    CASE("chance");
+    check_about(&found, ALARM_CHANCE, "tensorflow", "letter_mlp on letter, cpu, 70/30: 3.20 %");
+    check_about(&found, ALARM_CHANCE, "tensorflow", "letter_mlp on letter, gpu, 70/30: 3.90 %");
+    check_about(&found, ALARM_CHANCE, "theano", "letter_mlp on letter, cpu, 70/30: 3.68 %");
+    check_about(&found, ALARM_CHANCE, "theano", "letter_mlp on letter, gpu, 70/30: 3.28 %");
+    CHECK(!about(&found, ALARM_CHANCE, "pytorch"));
+    CASE("copies");
+    check_about(&found, ALARM_EQUAL, "tensorflow", "1551.61 s");
+    check_about(&found, ALARM_EQUAL, "theano", "62.60 %");
+    check_about(&found, ALARM_EQUAL, "theano", "36.43 %");
+    CHECK(!about(&found, ALARM_EQUAL, "pytorch"));
+    CASE("out of line");
+    check_about(&found, ALARM_OUT_OF_LINE, "theano", "cifar100_cnn on cifar100, cpu, 10 folds");
+    CHECK(!about(&found, ALARM_OUT_OF_LINE, "tensorflow") && !about(&found, ALARM_OUT_OF_LINE, "pytorch"));
+    CASE("MNIST at 82 %%");
+    check_about(&found, ALARM_ACCURACY, "tensorflow", "mnist_cnn on mnist, cpu, 10 folds: 82.56 %");
+    pool_free(&p);
+}
+
+/* What the digest of the studies says that each table holds. */
+TEST(published_numbers_are_all_there)
+{
+    int times1 = 0, times3 = 0, accuracies = 0, noted = 0;
+    double sum1 = 0;
+    for (int i = 0; reference_at(i); i++) {
+        const reference_row *r = reference_at(i);
+        const bool first = strcmp(r->study, "study1") == 0;
+        if (!isfinite(r->value))
+            continue;
+        times1 += first;
+        sum1 += first ? r->value : 0;
+        times3 += !first && r->what == REFERENCE_TIME;
+        accuracies += r->what == REFERENCE_ACCURACY;
+        noted += reference_note(r) != NULL;
+    }
+    CHECK_INT(times1, 72);
+    CHECK_INT(times3, 48);
+    CHECK_INT(accuracies, 48);
+    CHECK_CLOSE(sum1, 140445, 0.5);
+    CHECK(noted > 20);
+}
+
+TEST(published_beside_a_cell)
+{
+    campaign c;
+    campaign_begin(&c, "beside");
+    add_cell(&c, "vgg16", "synth:fire,n=48", 48, 1);
+    const reference_row *r = reference_find(&c.r.cells[0], "pytorch", REFERENCE_TIME);
+    CHECK(r && r->images == 791 && r->value == 630);
+    CHECK_CLOSE(reference_value(r), 630.0 / 791, 1e-12);
+    CHECK(!reference_find(&c.r.cells[0], "brasa", REFERENCE_TIME));
+    c.r.cells[0].what.batch = 8;
+    CHECK(!reference_find(&c.r.cells[0], "pytorch", REFERENCE_TIME));
+    result_cell *letter = add_cell(&c, "letter_mlp", "synth:letter", 900, 128);
+    letter->what.folds = 10;
+    r = reference_find(letter, "aesara", REFERENCE_ACCURACY);
+    CHECK(r && r->value == 67.60);
+    r = reference_find(letter, "aesara", REFERENCE_TIME);
+    CHECK(r && fabs(reference_value(r) - 1071.60 / (18000.0 * 300 * 10)) < 1e-12);
+    campaign_end(&c);
+}

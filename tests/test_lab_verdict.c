@@ -1,0 +1,190 @@
+/* test_lab_verdict.c - medians and spreads over repeats, and what the lab makes of them in words. */
+#include "test.h"
+#include "lab_campaign.h"
+
+#include "lab/verdict.h"
+
+static lab_verdict verdict_of(campaign *c)
+{
+    lab_verdict v = {0};
+    summarize(c);
+    CHECK_STATUS(verdict_find(&c->pool, &c->r, &v), BRASA_OK);
+    return v;
+}
+
+/* The line that begins so, or "". */
+static const char *line(const lab_verdict *v, const char *begin)
+{
+    for (int i = 0; i < v->count; i++)
+        if (strncmp(v->lines[i], begin, strlen(begin)) == 0)
+            return v->lines[i];
+    return "";
+}
+
+/* --- medians and spreads ------------------------------------------------------------------------------------- */
+
+TEST(spreads)
+{
+    double values[] = {3, NAN, 1, 2, INFINITY};
+    result_spread s = spread_of(values, 5);
+    CHECK(s.median == 2 && s.low == 1 && s.high == 3 && s.count == 3);
+    s = spread_of((double[]){4, 1}, 2);
+    CHECK(s.median == 2.5 && s.low == 1 && s.high == 4 && s.count == 2);
+    s = spread_of((double[]){NAN}, 1);
+    CHECK(isnan(s.median) && s.count == 0);
+}
+
+TEST(entries)
+{
+    campaign c;
+    campaign_begin(&c, "entries");
+    add_cell(&c, "alexnet", "synth:fire,n=791", 791, 1);
+    add_row(&c, "pytorch", "compile", 1, 0.3);
+    add_row(&c, "pytorch", "", 1, 0.12);
+    add_row(&c, "pytorch", "", 2, 0.10);
+    fail_row(add_row(&c, "pytorch", "", 3, 0), "timeout", "600 s were not enough", NULL);
+    add_row(&c, "brasa", "", 1, 0.05);
+    summarize(&c);
+    CHECK_INT(c.r.name_count, 3);
+    CHECK_TEXT(c.r.names[0], "brasa");
+    CHECK_TEXT(c.r.names[1], "pytorch");
+    CHECK_TEXT(c.r.names[2], "pytorch (compile)");
+    const result_entry *e = results_entry(&c.r, 0, 1);
+    CHECK(e && e->done == 2 && e->rows == 3 && strcmp(e->status, "done") == 0);
+    CHECK_CLOSE(e->image_s.median, 0.11, 1e-12);
+    CHECK(!results_entry(&c.r, 1, 0));
+    CHECK_TEXT(c.r.cells[0].title, "alexnet");
+    campaign_end(&c);
+}
+
+TEST(titles_name_what_differs)
+{
+    campaign c;
+    campaign_begin(&c, "titles");
+    add_cell(&c, "alexnet", "synth:fire,n=791", 791, 1);
+    add_cell(&c, "alexnet", "synth:fire,n=791", 791, 8)->what.threads = 1;
+    result_cell *folds = add_cell(&c, "letter_mlp", "synth:letter", 100, 8);
+    folds->what.split = NULL;
+    folds->what.folds = 10;
+    summarize(&c);
+    CHECK_TEXT(c.r.cells[0].title, "alexnet on synth:fire,n=791, batch 1, 2 threads, all");
+    CHECK_TEXT(c.r.cells[1].title, "alexnet on synth:fire,n=791, batch 8, 1 thread, all");
+    CHECK_TEXT(c.r.cells[2].title, "letter_mlp on synth:letter, batch 8, 2 threads, 10 folds");
+    campaign_end(&c);
+}
+
+/* --- how sure ------------------------------------------------------------------------------------------------ */
+
+TEST(surety)
+{
+    const result_spread a = {1, 0.9, 1.1, 3}, apart = {2, 1.2, 2.1, 3}, touches = {1.2, 1.1, 1.3, 3};
+    const result_spread two = {2, 1.9, 2.1, 2}, one = {2, 2, 2, 1};
+    CHECK(verdict_compare(&a, &apart) == SURE);
+    CHECK(verdict_compare(&a, &touches) == OPEN);
+    CHECK(verdict_compare(&a, &two) == LIKELY);
+    CHECK(verdict_compare(&a, &one) == UNKNOWN);
+}
+
+TEST(one_is_first_everywhere)
+{
+    campaign c;
+    campaign_begin(&c, "first");
+    add_cell(&c, "alexnet", "synth:fire", 791, 1);
+    add_rows(&c, "pytorch", "", 0.139, 0.04);
+    add_rows(&c, "brasa", "", 0.038, 0.02);
+    add_cell(&c, "vgg16", "synth:fire", 791, 1);
+    add_rows(&c, "pytorch", "", 0.63, 0.04);
+    add_rows(&c, "brasa", "", 0.30, 0.02);
+    add_rows(&c, "tensorflow", "", 1.2, 0.02);
+    const lab_verdict v = verdict_of(&c);
+    CHECK_TEXT(v.headline,
+               "brasa is fastest in 2 of 2 cells, 2.1 to 3.7 times as fast as the next (surely: the spreads "
+               "do not touch).");
+    CHECK_INT(v.rank_count, 2);
+    CHECK_HAS(v.ranks[0].text, "alexnet: brasa is fastest with 38.0");
+    CHECK_HAS(v.ranks[1].text, "tensorflow takes 4.0 times as long");
+    CHECK_HAS(line(&v, "pytorch is behind"), "in 2 of 2 cells: it takes at most 3.7 times as long");
+    CHECK_TEXT(line(&v, "brasa is behind"), "");
+    campaign_end(&c);
+}
+
+/* Brasa is a peer like the others, also when it loses. */
+TEST(brasa_loses)
+{
+    campaign c;
+    campaign_begin(&c, "loses");
+    add_cell(&c, "alexnet", "synth:fire", 791, 1);
+    add_rows(&c, "brasa", "", 0.2, 0.02);
+    add_rows(&c, "pytorch", "", 0.1, 0.02);
+    add_cell(&c, "vgg16", "synth:fire", 791, 1);
+    add_rows(&c, "brasa", "", 0.400, 0.1);
+    add_rows(&c, "pytorch", "", 0.401, 0.1);
+    const lab_verdict v = verdict_of(&c);
+    CHECK_HAS(v.headline, "brasa is fastest in 1 of 2 cells, 1.00 times as fast as the next (not surely)");
+    CHECK_HAS(v.headline, "pytorch is fastest in 1 of 2 cells, 2.0 times as fast as the next (surely");
+    CHECK(v.ranks[1].surety == OPEN);
+    CHECK_HAS(line(&v, "brasa is behind"),
+              "in 1 of 2 cells: it takes at most 2.0 times as long as the fastest (alexnet)");
+    campaign_end(&c);
+}
+
+TEST(who_fits)
+{
+    campaign c;
+    campaign_begin(&c, "fits");
+    for (int64_t batch = 64; batch <= 256; batch *= 2) {
+        add_cell(&c, "googlenet", "synth:fire", 791, batch)->what.mem = 11000000000;
+        add_rows(&c, "brasa", "", 0.1, 0.02);
+        if (batch < 128)
+            add_rows(&c, "caffe", "", 0.3, 0.02);
+        else
+            fail_row(add_row(&c, "caffe", "", 1, 0), "memory", "killed beyond 11 GB", NULL);
+    }
+    const lab_verdict v = verdict_of(&c);
+    CHECK_TEXT(line(&v, "Largest batch"), "Largest batch of googlenet that ran within 11.00 GB: brasa 256; caffe 64 "
+                                          "(128: out of memory).");
+    campaign_end(&c);
+}
+
+TEST(who_is_missing)
+{
+    campaign c;
+    campaign_begin(&c, "missing");
+    add_cell(&c, "alexnet", "synth:fire", 791, 1);
+    fail_row(add_row(&c, "mxnet", "", 1, 0), "refused", "no such layer", NULL);
+    fail_row(add_row(&c, "jax", "", 1, 0), "different", "conv1: rms 0.31, expected 0.29", NULL);
+    lab_verdict v = verdict_of(&c);
+    CHECK_TEXT(v.headline, "Nobody got through: there is nothing to rank.");
+    CHECK_TEXT(line(&v, "mxnet"), "mxnet has no result in 1 cell (alexnet: refused: no such layer).");
+    CHECK_TEXT(line(&v, "jax"),
+               "jax has no result in 1 cell (alexnet: not the same experiment: conv1: rms 0.31, expected 0.29).");
+    add_rows(&c, "brasa", "", 0.1, 0.01);
+    v = verdict_of(&c);
+    CHECK_TEXT(v.headline, "brasa is fastest in 1 of 1 cells, in which nobody else got through.");
+    campaign_end(&c);
+}
+
+TEST(memory_and_accuracy)
+{
+    campaign c;
+    campaign_begin(&c, "memory");
+    add_cell(&c, "letter_mlp", "synth:letter", 791, 1);
+    add_row(&c, "brasa", "", 1, 0.1)->peak_rss = 1e8;
+    add_row(&c, "pytorch", "", 1, 0.2)->peak_rss = 4e8;
+    c.r.rows[0].accuracy = 0.70;
+    c.r.rows[1].accuracy = 0.72;
+    const lab_verdict v = verdict_of(&c);
+    CHECK_HAS(line(&v, "brasa takes the least memory"), "in 1 cell (from 100.0 MB on");
+    CHECK_HAS(line(&v, "letter_mlp: pytorch is the most accurate"), "72.00 %, brasa has 70.00 % (not sure");
+    campaign_end(&c);
+}
+
+TEST(nothing_at_all)
+{
+    campaign c;
+    campaign_begin(&c, "nothing");
+    const lab_verdict v = verdict_of(&c);
+    CHECK_TEXT(v.headline, "Nobody got through: there is nothing to rank.");
+    CHECK_INT(v.count, 0);
+    campaign_end(&c);
+}
