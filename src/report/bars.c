@@ -50,6 +50,16 @@ static void put_picture(page *p, const page_bar *b, double most)
     page_raw(p, "</svg>");
 }
 
+/* "37.42 to 38.58 ms": the unit once, where both have the same. */
+static void put_spread(page *p, const page_bar *b, page_unit unit)
+{
+    shown low = show_value(b->low, unit), high = show_value(b->high, unit);
+    char *low_unit = strchr(low.text, ' '), *high_unit = strchr(high.text, ' ');
+    if (low_unit && high_unit && strcmp(low_unit, high_unit) == 0)
+        *low_unit = '\0';
+    page_format(p, "<small>%s to %s</small>", low.text, high.text);
+}
+
 static void put_bar(page *p, const page_bar *b, page_unit unit, double most)
 {
     page_raw(p, "<tr role=\"row\"><th scope=\"row\" role=\"rowheader\">");
@@ -61,7 +71,7 @@ static void put_bar(page *p, const page_bar *b, page_unit unit, double most)
     if (b->mark == MARK_BEST)
         page_raw(p, "<span class=\"unseen\">, best</span>");
     if (has_spread(b))
-        page_format(p, "<small>%s to %s</small>", show_value(b->low, unit).text, show_value(b->high, unit).text);
+        put_spread(p, b, unit);
     if (b->note) {
         page_raw(p, "<small>");
         page_escaped(p, b->note);

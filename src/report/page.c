@@ -151,6 +151,16 @@ void page_text(page *p, const char *text)
     put_text(p, "<p>", text, "</p>\n");
 }
 
+void page_lead(page *p, const char *text)
+{
+    put_text(p, "<p class=\"lead\">", text, "</p>\n");
+}
+
+void page_remark(page *p, const char *text)
+{
+    put_text(p, "<p class=\"remark\">", text, "</p>\n");
+}
+
 void page_list(page *p, const char *const *texts, int count)
 {
     if (count <= 0)

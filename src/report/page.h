@@ -51,6 +51,8 @@ void page_begin(page *p, const char *title, const char *subtitle);
 void page_end(page *p);
 void page_section(page *p, const char *heading); /* ends with the next one, or with the page */
 void page_text(page *p, const char *text);
+void page_lead(page *p, const char *text);   /* the sentence that matters most */
+void page_remark(page *p, const char *text); /* small */
 void page_list(page *p, const char *const *texts, int count);
 /* Lines as they are, such as what a program printed. */
 void page_output(page *p, const char *title, const char *text);

@@ -33,6 +33,8 @@ const char *const page_css[] = {
     "color:var(--soft)}\n",
     ".unseen{position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%);white-space:nowrap}\n",
     ".columns{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,26rem),1fr));gap:1.75rem 2.25rem}\n",
+    ".lead{font-size:1.15rem;line-height:1.45;font-weight:600;max-width:none}\n",
+    ".scroll+.remark{margin-top:-.75rem}\n",
     ".list{margin:.75rem 0;padding-left:1.25rem}.list li{margin:.3rem 0;max-width:80ch}\n",
     /* outputs */
     ".output{margin:1rem 0}\n",
@@ -65,7 +67,8 @@ const char *const page_css[] = {
     ".scroll table:not(.matrix){min-width:min(100%,32rem)}\n",
     ".scroll th,.scroll td{padding:.3rem .75rem;text-align:right;white-space:nowrap}\n",
     ".scroll th{font-weight:400}\n",
-    ".scroll .text,.scroll tbody th{text-align:left}.scroll .text{white-space:normal;min-width:7rem}\n",
+    ".scroll .text,.scroll tbody th{text-align:left}.scroll .text{white-space:normal;min-width:9rem}\n",
+    ".scroll tbody th.text{min-width:12rem}\n",
     ".scroll thead th{position:sticky;top:0;background:var(--back);font-size:.8125rem;color:var(--soft);"
     "vertical-align:bottom;box-shadow:0 1px var(--edge)}\n",
     ".scroll tbody th,.scroll thead>tr>:first-child{position:sticky;left:0;z-index:1;background:var(--back)}\n",
@@ -136,10 +139,12 @@ const char *const page_css[] = {
     ".tiles{grid-template-columns:1fr 1fr}.facts{grid-template-columns:1fr 1fr}.tiles dd{font-size:1.1rem}"
     ".plot{width:calc(100% - 56px);margin:8px 8px 26px 48px;height:200px}.under{margin-right:8px}"
     ".bars tr{grid-template-columns:minmax(0,1fr) minmax(0,8.5rem);gap:.1rem .75rem;padding:.35rem 0}"
-    ".bars th{grid-column:1/-1}.scroll th,.scroll td{padding:.3rem .45rem}.matrix tbody th span{max-width:5.5rem}}\n",
+    ".bars th{grid-column:1/-1}.scroll th,.scroll td{padding:.3rem .45rem}.matrix tbody th span{max-width:5.5rem}"
+    ".scroll .text,.scroll tbody th.text{min-width:6.5rem}}\n",
     "@media print{body{max-width:none;padding:0;font-size:10.5pt}.scroll,pre{max-height:none;overflow:visible}"
     ".scroll table{font-size:8.5pt}.scroll th,.scroll td{padding:.15rem .35rem}"
-    ".scroll thead th{white-space:normal;overflow-wrap:normal;font-size:8pt}.scroll .text{min-width:4rem}"
+    ".scroll thead th{white-space:normal;overflow-wrap:normal;font-size:8pt}.scroll .text,.scroll tbody "
+    "th.text{min-width:4rem}"
     "section{margin-top:1.6rem}h2{break-after:avoid}tr,.notice,.tiles div{break-inside:avoid}"
     ".columns{grid-template-columns:repeat(2,minmax(0,1fr));gap:1rem 1.5rem}.scroll table:not(.matrix){min-width:0}"
     ".scroll .small{font-size:4pt}.scroll .small thead th{padding:1px 0;font-size:4pt;line-height:5px}"
