@@ -67,8 +67,8 @@ TEST(titles_name_what_differs)
     folds->what.split = NULL;
     folds->what.folds = 10;
     summarize(&c);
-    CHECK_TEXT(c.r.cells[0].title, "alexnet on synth:fire,n=791, batch 1, 2 threads, all");
-    CHECK_TEXT(c.r.cells[1].title, "alexnet on synth:fire,n=791, batch 8, 1 thread, all");
+    CHECK_TEXT(c.r.cells[0].title, "alexnet on synth:fire,n=791, batch 1, 2 threads");
+    CHECK_TEXT(c.r.cells[1].title, "alexnet on synth:fire,n=791, batch 8, 1 thread");
     CHECK_TEXT(c.r.cells[2].title, "letter_mlp on synth:letter, batch 8, 2 threads, 10 folds");
     campaign_end(&c);
 }

@@ -1,7 +1,8 @@
 """Pages as readers get them: well-formed, and in headless Chromium light, dark, on a phone and on paper, without a
 console message, without a request, without a word that hangs out at the side.
 
-The pages are those that test_report_run writes. BRASA_PAGES=folder keeps them there, with pictures of them.
+The pages are those that test_report_run and test_lab_page write. BRASA_PAGES=folder keeps them there, with pictures of
+them.
 """
 import base64, html.parser, itertools, json, os, re, shutil, subprocess, sys, tempfile
 
@@ -12,7 +13,13 @@ CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shuti
 VIEWS = {"light": (1200, "light"), "dark": (1200, "dark"), "phone": (360, "light"), "phone-dark": (360, "dark")}
 # Points in the charts of a page, by their tooltips: as many as epochs, for each series.
 POINTS = {"full": {"training": 24, "validation": 24, "Speed": 12}, "one": {"training": 2, "validation": 2, "Speed": 1},
-          "hundred": {"training": 600, "validation": 600, "Speed": 300}, "nothing": {}, "blocks": {"measured": 7}}
+          "hundred": {"training": 600, "validation": 600, "Speed": 300}, "nothing": {}, "blocks": {"measured": 7},
+          "lab-study1": {}, "lab-batch": {"brasa": 20, "tensorflow": 18, "caffe": 16},
+          "lab-all": {"brasa": 6 * 240 + 4 + 7, "pytorch": 6 * 240 + 4 + 7}, "lab-nothing": {}}
+# Tables of a page, by their captions.
+TABLES = {"lab-study1": ["Who is fastest", "Milliseconds an image: synth:fire,n=240, cpu, batch 1", "alexnet", "Versions",
+                         "Medians over the repeats, and how far the extremes lie from them", "Runs without a result"],
+          "lab-all": ["Accuracy: cpu, batch 128, 10 folds", "mobilenet_v2, batch 1"]}
 
 
 # --- without a browser ------------------------------------------------------------------------------------------
@@ -233,6 +240,8 @@ def look(browser, folder, name, view, width, scheme):
     for series, count in POINTS.get(name, {}).items():
         found = sum(title.startswith(series + ": ") for title in titles)
         check("%s: %s has %d points" % (label, series, count), found == count, found)
+    captions = browser.value("[...document.querySelectorAll('caption')].map(e => e.textContent)")
+    check(label + ": tables", set(TABLES.get(name, [])) <= set(captions), captions)
     if name == "nothing":
         check(label + ": no points", titles == [], titles)
     drawn = browser.value("""[...document.querySelectorAll('.plot circle')].every(e => {
@@ -273,10 +282,12 @@ def main():
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as work:
         folder = os.path.abspath(kept or os.path.join(work, "pages"))
         os.makedirs(folder, exist_ok=True)
-        made = subprocess.run([os.path.join(BUILD, "tests", "test_report_run")], env=dict(os.environ, BRASA_PAGES=folder),
-                              capture_output=True, text=True)
+        for maker in ("test_report_run", "test_lab_page"):
+            made = subprocess.run([os.path.join(BUILD, "tests", maker)], env=dict(os.environ, BRASA_PAGES=folder),
+                                  capture_output=True, text=True)
+            check("pages of " + maker, made.returncode == 0, made.stdout)
         names = sorted(name[:-5] for name in os.listdir(folder) if name.endswith(".html"))
-        check("pages are made", made.returncode == 0 and set(POINTS) <= set(names), made.stdout)
+        check("pages are made", set(POINTS) <= set(names), names)
         for name in names:
             with open(os.path.join(folder, name + ".html"), encoding="utf-8") as f:
                 text = f.read()

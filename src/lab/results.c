@@ -91,7 +91,8 @@ static const char *make_title(pool *p, const lab_cell *c, const differs *d)
     say(text, size, d->device, ", %s", c->device);
     say(text, size, d->precision, ", %s", c->precision);
     say(text, size, d->folds && c->folds, ", %" PRId64 " folds", c->folds);
-    say(text, size, (d->split || d->folds) && c->split, ", %s", c->split ? c->split : "");
+    say(text, size, c->split && (d->split || d->folds) && strcmp(c->split, "all") != 0, ", %s",
+        c->split ? c->split : "");
     say(text, size, d->optimizer, ", %.100s", c->optimizer);
     return pool_text(p, "%s", text);
 }

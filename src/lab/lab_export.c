@@ -1,0 +1,358 @@
+/* lab_export.c - see lab_export.h. */
+#include "lab/lab_export.h"
+#include "lab/reference.h"
+#include "core/numeric.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+typedef struct out {
+    export_sink write;
+    void *user;
+    bool failed;
+} out;
+
+static void put(out *o, const char *text, size_t length)
+{
+    o->failed = o->failed || (length && !o->write(o->user, text, length));
+}
+
+static void put_text(out *o, const char *text)
+{
+    put(o, text, strlen(text));
+}
+
+/* --- CSV ----------------------------------------------------------------------------------------------------- */
+
+/* One table says which columns there are, and where they are. */
+typedef enum csv_type { CSV_TEXT, CSV_INT64, CSV_INT, CSV_REAL } csv_type;
+#define OF_CELL(name) #name, true, offsetof(result_cell, what.name)
+#define OF_ROW(name)  #name, false, offsetof(result_row, name)
+static const struct csv_column {
+    const char *name;
+    bool of_cell;
+    size_t offset;
+    csv_type type;
+} csv[] = {
+    {OF_CELL(experiment), CSV_TEXT},   {OF_CELL(network), CSV_TEXT},
+    {OF_CELL(data), CSV_TEXT},         {"images", true, offsetof(result_cell, images), CSV_INT64},
+    {OF_CELL(batch), CSV_INT64},       {OF_CELL(epochs), CSV_INT64},
+    {OF_CELL(optimizer), CSV_TEXT},    {OF_CELL(dialect), CSV_TEXT},
+    {OF_CELL(split), CSV_TEXT},        {OF_CELL(folds), CSV_INT64},
+    {OF_CELL(device), CSV_TEXT},       {OF_CELL(precision), CSV_TEXT},
+    {OF_CELL(threads), CSV_INT64},     {OF_CELL(mem), CSV_INT64},
+    {OF_ROW(peer), CSV_TEXT},          {OF_ROW(variant), CSV_TEXT},
+    {OF_ROW(repeat), CSV_INT},         {OF_ROW(fold), CSV_INT},
+    {OF_ROW(status), CSV_TEXT},        {OF_ROW(reason), CSV_TEXT},
+    {OF_ROW(framework), CSV_TEXT},     {OF_ROW(version), CSV_TEXT},
+    {OF_ROW(image_s), CSV_REAL},       {OF_ROW(epoch_s), CSV_REAL},
+    {OF_ROW(import_s), CSV_REAL},      {OF_ROW(first_step_s), CSV_REAL},
+    {OF_ROW(accuracy), CSV_REAL},      {OF_ROW(loss), CSV_REAL},
+    {OF_ROW(cpu_mean), CSV_REAL},      {OF_ROW(peak_rss), CSV_REAL},
+    {OF_ROW(peak_pss), CSV_REAL},      {OF_ROW(peak_swap), CSV_REAL},
+    {OF_ROW(threads_max), CSV_REAL},   {OF_ROW(energy_j), CSV_REAL},
+    {OF_ROW(load_before), CSV_REAL},   {OF_ROW(fma_gflops), CSV_REAL},
+    {OF_ROW(monitor_share), CSV_REAL},
+};
+enum { CSV_COLUMNS = sizeof csv / sizeof *csv };
+
+/* In quotes where it needs them, which are doubled within. */
+static void put_csv_text(out *o, const char *text)
+{
+    if (!text[strcspn(text, ",\"\n\r")]) {
+        put_text(o, text);
+        return;
+    }
+    put_text(o, "\"");
+    for (const char *at = text; *at;) {
+        const size_t plain = strcspn(at, "\"");
+        put(o, at, plain);
+        at += plain;
+        if (*at)
+            put_text(o, "\"\"");
+        at += *at == '"';
+    }
+    put_text(o, "\"");
+}
+
+static void put_csv_value(out *o, const struct csv_column *c, const void *at)
+{
+    char text[40] = "";
+    if (c->type == CSV_TEXT) {
+        const char *value = *(const char *const *)at;
+        put_csv_text(o, value ? value : "");
+        return;
+    }
+    if (c->type == CSV_INT64)
+        snprintf(text, sizeof text, "%" PRId64, *(const int64_t *)at);
+    else if (c->type == CSV_INT)
+        snprintf(text, sizeof text, "%d", *(const int *)at);
+    else if (isfinite(*(const double *)at))
+        snprintf(text, sizeof text, "%.9g", *(const double *)at);
+    put_text(o, text);
+}
+
+bool lab_export_csv(const lab_results *r, export_sink write, void *user)
+{
+    out o = {write, user, false};
+    const numeric_state locale = numeric_enter();
+    for (int k = 0; k < CSV_COLUMNS; k++) {
+        put_text(&o, k ? "," : "");
+        put_text(&o, csv[k].name);
+    }
+    put_text(&o, "\n");
+    for (int i = 0; i < r->row_count; i++) {
+        const result_row *row = &r->rows[i];
+        const char *of_cell = (const char *)&r->cells[row->cell], *of_row = (const char *)row;
+        for (int k = 0; k < CSV_COLUMNS; k++) {
+            put_text(&o, k ? "," : "");
+            put_csv_value(&o, &csv[k], (csv[k].of_cell ? of_cell : of_row) + csv[k].offset);
+        }
+        put_text(&o, "\n");
+    }
+    numeric_leave(locale);
+    return !o.failed;
+}
+
+/* --- JSON ---------------------------------------------------------------------------------------------------- */
+
+static void json_spread(json *j, const char *key, const result_spread *s)
+{
+    if (!s->count)
+        return;
+    json_open(j, key, '{');
+    json_real(j, "median", s->median);
+    json_real(j, "low", s->low);
+    json_real(j, "high", s->high);
+    json_int(j, "count", s->count);
+    json_close(j, '}');
+}
+
+static void json_published(json *j, const result_cell *cell, const result_entry *e)
+{
+    static const char *const keys[] = {"published_image_s", "published_accuracy"};
+    for (int what = 0; what < 2; what++) {
+        const reference_row *ref = reference_find(cell, e->row->peer, (reference_what)what);
+        if (!ref)
+            continue;
+        json_open(j, keys[what], '{');
+        json_real(j, "value", reference_value(ref));
+        json_text(j, "study", ref->study);
+        json_text(j, "source", ref->source);
+        json_text(j, "note", reference_note(ref));
+        json_close(j, '}');
+    }
+}
+
+static void json_entry(json *j, const lab_results *r, const result_entry *e)
+{
+    json_open(j, NULL, '{');
+    json_int(j, "cell", e->cell);
+    json_text(j, "peer", e->row->peer);
+    json_text(j, "variant", e->row->variant);
+    json_text(j, "status", e->status);
+    json_text(j, "reason", e->reason);
+    json_int(j, "done", e->done);
+    json_int(j, "runs", e->rows);
+    json_spread(j, "image_s", &e->image_s);
+    json_spread(j, "epoch_s", &e->epoch_s);
+    json_spread(j, "first_step_s", &e->first_step_s);
+    json_spread(j, "import_s", &e->import_s);
+    json_spread(j, "accuracy", &e->accuracy);
+    json_spread(j, "peak_rss", &e->peak_rss);
+    json_spread(j, "cpu_mean", &e->cpu_mean);
+    json_spread(j, "threads_max", &e->threads_max);
+    json_spread(j, "energy_j", &e->energy_j);
+    json_published(j, &r->cells[e->cell], e);
+    json_close(j, '}');
+}
+
+/* The columns of the CSV file, and the epochs. */
+static void json_row(json *j, const result_row *row)
+{
+    json_open(j, NULL, '{');
+    json_int(j, "cell", row->cell);
+    for (int k = 0; k < CSV_COLUMNS; k++) {
+        const void *at = (const char *)row + csv[k].offset;
+        if (csv[k].of_cell)
+            continue;
+        if (csv[k].type == CSV_TEXT)
+            json_text(j, csv[k].name, *(const char *const *)at);
+        else if (csv[k].type == CSV_INT)
+            json_int(j, csv[k].name, *(const int *)at);
+        else
+            json_real(j, csv[k].name, *(const double *)at);
+    }
+    json_open(j, "epochs", '[');
+    for (int i = 0; i < row->epoch_count; i++) {
+        const result_epoch *e = &row->epochs[i];
+        json_open(j, NULL, '{');
+        json_int(j, "epoch", (int64_t)e->epoch);
+        json_real(j, "seconds", e->seconds);
+        json_real(j, "images", e->images);
+        json_real(j, "loss", e->loss);
+        json_real(j, "accuracy", e->accuracy);
+        json_real(j, "eval_accuracy", e->eval_accuracy);
+        json_close(j, '}');
+    }
+    json_close(j, ']');
+    json_close(j, '}');
+}
+
+static void json_cell(json *j, const result_cell *c)
+{
+    json_open(j, NULL, '{');
+    lab_cell_json(j, &c->what);
+    json_int(j, "images", c->images);
+    json_int(j, "classes", c->classes);
+    json_close(j, '}');
+}
+
+static void json_words(json *j, const lab_report *report)
+{
+    json_open(j, "verdict", '[');
+    json_text(j, NULL, report->verdict.headline);
+    for (int i = 0; i < report->verdict.rank_count; i++)
+        json_text(j, NULL, report->verdict.ranks[i].text);
+    for (int i = 0; i < report->verdict.count; i++)
+        json_text(j, NULL, report->verdict.lines[i]);
+    json_close(j, ']');
+    json_open(j, "alarms", '[');
+    for (int i = 0; i < report->alarms.count; i++) {
+        json_open(j, NULL, '{');
+        json_text(j, "kind", alarm_title(report->alarms.list[i].kind));
+        json_text(j, "who", report->alarms.list[i].who);
+        json_text(j, "text", report->alarms.list[i].text);
+        json_close(j, '}');
+    }
+    json_close(j, ']');
+}
+
+bool lab_export_json(const lab_report *report, export_sink write, void *user)
+{
+    const lab_results *r = report->results;
+    json j = {.write = write, .user = user};
+    json_open(&j, NULL, '{');
+    json_int(&j, "campaign", r->id);
+    json_text(&j, "name", r->name);
+    json_text(&j, "created", r->created);
+    json_text(&j, "scale", r->scale);
+    json_bool(&j, "finished", r->finished);
+    json_text(&j, "experiment", r->text);
+    json_words(&j, report);
+    json_open(&j, "cells", '[');
+    for (int i = 0; i < r->cell_count; i++)
+        json_cell(&j, &r->cells[i]);
+    json_close(&j, ']');
+    json_open(&j, "entries", '[');
+    for (int i = 0; i < r->entry_count; i++)
+        json_entry(&j, r, &r->entries[i]);
+    json_close(&j, ']');
+    json_open(&j, "rows", '[');
+    for (int i = 0; i < r->row_count; i++)
+        json_row(&j, &r->rows[i]);
+    json_close(&j, ']');
+    json_open(&j, "parity", '[');
+    for (int i = 0; i < r->parity_count; i++) {
+        json_open(&j, NULL, '{');
+        json_text(&j, "peer", r->parities[i].peer);
+        json_text(&j, "variant", r->parities[i].variant);
+        json_text(&j, "network", r->parities[i].network);
+        json_text(&j, "status", r->parities[i].status);
+        json_real(&j, "worst", r->parities[i].worst);
+        json_text(&j, "detail", r->parities[i].detail);
+        json_close(&j, '}');
+    }
+    json_close(&j, ']');
+    json_close(&j, '}');
+    return !j.failed;
+}
+
+/* --- Markdown ------------------------------------------------------------------------------------------------ */
+
+/* In a table a bar would end the cell, and a line break the table. */
+static void put_markdown(out *o, const char *text)
+{
+    for (const char *at = text ? text : ""; *at; at++) {
+        if (*at == '|' || *at == '<' || *at == '\\')
+            put_text(o, "\\");
+        put(o, *at == '\n' || *at == '\r' ? " " : at, 1);
+    }
+}
+
+static void put_heading(out *o, const char *text)
+{
+    put_text(o, "\n## ");
+    put_markdown(o, text);
+    put_text(o, "\n\n");
+}
+
+static void put_items(out *o, const char *const *texts, int count)
+{
+    for (int i = 0; i < count; i++) {
+        put_text(o, "- ");
+        put_markdown(o, texts[i]);
+        put_text(o, "\n");
+    }
+}
+
+static void put_table(out *o, const lab_table *t)
+{
+    if (!t->row_count)
+        return;
+    put_heading(o, t->title);
+    for (int k = 0; k < t->column_count; k++) {
+        put_text(o, k ? " | " : "| ");
+        put_markdown(o, t->columns[k].title);
+    }
+    put_text(o, " |\n|");
+    for (int k = 0; k < t->column_count; k++)
+        put_text(o, t->columns[k].is_text ? "---|" : "---:|");
+    for (int i = 0; i < t->row_count * t->column_count; i++) {
+        const page_cell *c = &t->cells[i];
+        put_text(o, i % t->column_count == 0 ? "\n| " : " | ");
+        put_text(o, c->mark == MARK_BEST ? "**" : "");
+        put_markdown(o, c->text);
+        put_text(o, c->mark == MARK_BEST ? "**" : "");
+        put_text(o, (i + 1) % t->column_count == 0 ? " |" : "");
+    }
+    put_text(o, t->note_count ? "\n\n" : "\n");
+    put_items(o, t->notes, t->note_count);
+}
+
+bool lab_export_markdown(const lab_report *report, export_sink write, void *user)
+{
+    out o = {write, user, false};
+    const lab_results *r = report->results;
+    put_text(&o, "# ");
+    put_markdown(&o, r->name);
+    put_text(&o, "\n\n");
+    put_markdown(&o, r->created);
+    put_text(&o, ". ");
+    put_markdown(&o, report->verdict.headline);
+    put_text(&o, "\n\n");
+    put_items(&o, report->verdict.lines, report->verdict.count);
+    put_table(&o, &report->tables.ranks);
+    if (report->alarms.count)
+        put_heading(&o, "Alarms");
+    for (int i = 0; i < report->alarms.count; i++)
+        put_items(&o, &report->alarms.list[i].text, 1);
+    for (int i = 0; i < report->tables.beside_count; i++)
+        put_table(&o, &report->tables.beside[i]);
+    put_table(&o, &report->tables.figures);
+    put_table(&o, &report->tables.resources);
+    put_table(&o, &report->tables.missing);
+    put_table(&o, &report->tables.parity);
+    put_table(&o, &report->tables.versions);
+    return !o.failed;
+}
+
+bool lab_export_table(const lab_table *t, export_sink write, void *user)
+{
+    out o = {write, user, false};
+    put_table(&o, t);
+    return !o.failed;
+}

@@ -1,0 +1,261 @@
+/* lab_page.c - see lab_page.h. From top to bottom as in the page; the charts are in lab_charts.c. */
+#include "lab/lab_page.h"
+#include "core/json_scan.h"
+
+#include "report/figures.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* --- tables -------------------------------------------------------------------------------------------------- */
+
+static void put_table(page *to, const lab_table *t)
+{
+    if (!t->row_count)
+        return;
+    page_table_begin(to, t->title, t->columns, t->column_count);
+    for (int i = 0; i < t->row_count; i++)
+        page_table_row(to, t->cells + (size_t)i * (size_t)t->column_count);
+    page_table_end(to);
+    for (int i = 0; i < t->note_count; i++)
+        page_remark(to, t->notes[i]);
+}
+
+/* --- the outcome --------------------------------------------------------------------------------------------- */
+
+static int rows_done(const lab_results *r)
+{
+    int done = 0;
+    for (int i = 0; i < r->row_count; i++)
+        done += row_done(&r->rows[i]);
+    return done;
+}
+
+static void put_outcome(page *to, const lab_report *report)
+{
+    const lab_results *r = report->results;
+    char text[200];
+    if (!r->finished)
+        page_notice(to, PAGE_WARNING, "This campaign is not finished: what is missing was not run yet.");
+    page_section(to, "Verdict");
+    page_lead(to, report->verdict.headline);
+    snprintf(text, sizeof text, "%d of %d", rows_done(r), r->row_count);
+    const shown cells = show_count(r->cell_count), names = show_count(r->name_count),
+                alarms = show_count(report->alarms.count);
+    page_tiles(to,
+               (page_fact[]){{"Cells", cells.text},
+                             {"Frameworks and variants", names.text},
+                             {"Runs that got through", text},
+                             {"Alarms and warnings", alarms.text}},
+               4);
+    put_table(to, &report->tables.ranks);
+    page_list(to, report->verdict.lines, report->verdict.count);
+}
+
+static void put_alarms(page *to, const lab_alarms *a)
+{
+    char text[800] = "Looked for, and not found:";
+    page_section(to, "Alarms");
+    for (int i = 0; i < a->count; i++)
+        page_notice(to, a->list[i].severity, a->list[i].text);
+    int quiet = 0;
+    for (int kind = 0; kind < ALARM_KINDS; kind++) {
+        bool rang = false;
+        for (int i = 0; i < a->count; i++)
+            rang |= (int)a->list[i].kind == kind;
+        const size_t used = strlen(text);
+        if (!rang)
+            snprintf(text + used, sizeof text - used, "%s %s", quiet++ ? ";" : "", alarm_title((alarm_kind)kind));
+    }
+    if (quiet) {
+        const size_t used = strlen(text);
+        snprintf(text + used, sizeof text - used, ".");
+        page_notice(to, PAGE_GOOD, text);
+    }
+}
+
+static void put_beside(page *to, const lab_tables *t)
+{
+    if (!t->beside_count)
+        return;
+    page_section(to, "Beside the published numbers");
+    for (int i = 0; i < t->beside_count; i++)
+        put_table(to, &t->beside[i]);
+}
+
+/* --- what failed --------------------------------------------------------------------------------------------- */
+
+static bool has_output(const result_row *row)
+{
+    return !row_done(row) && row->tail && *row->tail;
+}
+
+/* The last outputs of those that failed, each text once: repeats fail alike. */
+static void put_missing(page *to, const lab_report *report)
+{
+    const lab_results *r = report->results;
+    char title[300];
+    if (!report->tables.missing.row_count)
+        return;
+    page_section(to, "What did not get through");
+    put_table(to, &report->tables.missing);
+    for (int i = 0; i < r->row_count; i++) {
+        const result_row *row = &r->rows[i];
+        bool first = has_output(row);
+        for (int k = 0; k < i && first; k++)
+            first = !has_output(&r->rows[k]) || strcmp(r->rows[k].name, row->name) != 0 ||
+                    strcmp(r->rows[k].tail, row->tail) != 0;
+        if (!first)
+            continue;
+        snprintf(title, sizeof title, "Last output of %.80s: %.180s", row->name, r->cells[row->cell].title);
+        page_output(to, title, row->tail);
+    }
+}
+
+/* --- conditions ---------------------------------------------------------------------------------------------- */
+
+enum { MOST_FACTS = 40 };
+
+typedef struct facts {
+    pool *pool;
+    page_fact list[MOST_FACTS];
+    int count;
+} facts;
+
+static brasa_status add_fact(facts *f, const char *name, const char *value)
+{
+    if (f->count < MOST_FACTS)
+        f->list[f->count++] = (page_fact){name, value};
+    return name && value ? BRASA_OK : BRASA_OUT_OF_MEMORY;
+}
+
+/* A member of the machine's or the program's account: texts as they are, the rest as JSON. */
+static brasa_status read_fact(json_scan *s, char *key, void *user)
+{
+    facts *f = user;
+    char *text;
+    if (json_peek(s) == '"') {
+        brasa_status status = json_read_text(s, &text);
+        return status == BRASA_OK ? add_fact(f, key, text) : status;
+    }
+    const char *from = s->at;
+    brasa_status status = json_skip(s);
+    return status == BRASA_OK ? add_fact(f, key, pool_text(f->pool, "%.*s", (int)(s->at - from), from)) : status;
+}
+
+/* What cannot be read is shown as it is: a page is no place to fail for it. */
+static brasa_status add_account(facts *f, const char *what, const char *account)
+{
+    const int before = f->count;
+    if (!account || !*account)
+        return BRASA_OK;
+    char *text = pool_text(f->pool, "%s", account);
+    if (!text)
+        return BRASA_OUT_OF_MEMORY;
+    json_scan s = {.ctx = f->pool->ctx, .path = what, .text = text, .at = text, .end = text + strlen(text)};
+    if (json_read_object(&s, read_fact, f) == BRASA_OK)
+        return BRASA_OK;
+    f->count = before;
+    return add_fact(f, what, account);
+}
+
+/* "0.02 to 0.11" */
+static const char *range(pool *p, const lab_results *r, size_t offset, const char *unit)
+{
+    double low = NAN, high = NAN;
+    for (int i = 0; i < r->row_count; i++) {
+        const double value = *(const double *)(const void *)((const char *)&r->rows[i] + offset);
+        if (isfinite(value)) {
+            low = fmin(low, value);
+            high = fmax(high, value);
+        }
+    }
+    if (isnan(low))
+        return pool_text(p, "not known");
+    char from[24], until[24];
+    snprintf(from, sizeof from, "%.2g", low);
+    snprintf(until, sizeof until, "%.2g", high);
+    if (strcmp(from, until) == 0)
+        return pool_text(p, "%s %s", from, unit);
+    return pool_text(p, "%s to %s %s", from, until, unit);
+}
+
+static const char clock_words[] =
+    "An epoch's time goes from asking for its first batch to the end of its last step, with the results really "
+    "there. "
+    "Import, the first step (which compiles or tunes) and evaluation are timed apart; steps before the first epoch "
+    "warm up. Each run is a process of its own; the order of the frameworks is shuffled in each repeat. The sampler "
+    "watches from outside, ten times a second; memory is what all processes of a run hold in RAM together.";
+
+static brasa_status put_conditions(pool *p, page *to, const lab_report *report)
+{
+    const lab_results *r = report->results;
+    facts f = {.pool = p};
+    brasa_status status = add_account(&f, "Machine", r->machine);
+    if (status == BRASA_OK)
+        status = add_account(&f, "Brasa", r->brasa);
+    if (status == BRASA_OK)
+        status = add_fact(&f, "Busy before a run", range(p, r, offsetof(result_row, load_before), "cores"));
+    if (status == BRASA_OK)
+        status = add_fact(&f, "Multiply-adds before a run", range(p, r, offsetof(result_row, fma_gflops), "GFLOP/s"));
+    if (status == BRASA_OK)
+        status = add_fact(&f, "Cost of watching", range(p, r, offsetof(result_row, monitor_share), "of a core"));
+    if (status != BRASA_OK)
+        return status;
+    page_section(to, "Conditions");
+    page_text(to, clock_words);
+    page_facts(to, f.list, f.count);
+    put_table(to, &report->tables.versions);
+    if (r->text && *r->text)
+        page_output(to, "The experiment", r->text);
+    return BRASA_OK;
+}
+
+/* --- the page ------------------------------------------------------------------------------------------------ */
+
+static brasa_status put_charts(pool *p, page *to, const lab_report *report)
+{
+    const lab_results *r = report->results;
+    brasa_status status = lab_charts_bars(p, to, r);
+    if (status == BRASA_OK)
+        status = lab_charts_sweeps(p, to, r);
+    if (status == BRASA_OK)
+        status = lab_charts_size(p, to, r);
+    if (status == BRASA_OK)
+        status = lab_charts_accuracy(p, to, r);
+    if (status == BRASA_OK)
+        status = lab_charts_resources(p, to, r);
+    return status;
+}
+
+brasa_status lab_page_write(pool *p, const lab_report *report,
+                            bool (*write)(void *user, const char *text, size_t length), void *user)
+{
+    const lab_results *r = report->results;
+    page to = {.write = write, .user = user};
+    const char *subtitle = pool_text(p, "Campaign %d, %s%s%s", (int)r->id, r->created,
+                                     r->scale && *r->scale ? ", scale " : "", r->scale ? r->scale : "");
+    if (!subtitle)
+        return BRASA_OUT_OF_MEMORY;
+    page_begin(&to, r->name, subtitle);
+    put_outcome(&to, report);
+    put_alarms(&to, &report->alarms);
+    put_beside(&to, &report->tables);
+    brasa_status status = put_charts(p, &to, report);
+    page_section(&to, "All figures");
+    put_table(&to, &report->tables.figures);
+    put_table(&to, &report->tables.resources);
+    put_missing(&to, report);
+    if (report->tables.parity.row_count)
+        page_section(&to, "Parity");
+    put_table(&to, &report->tables.parity);
+    if (status == BRASA_OK)
+        status = put_conditions(p, &to, report);
+    page_end(&to);
+    if (status != BRASA_OK)
+        return status;
+    if (to.failed && !to.refused)
+        return fail(p->ctx, BRASA_BAD_FILE, "a text is too long for the report");
+    return to.failed ? BRASA_BAD_FILE : BRASA_OK;
+}

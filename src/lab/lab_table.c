@@ -1,0 +1,202 @@
+/* lab_table.c - see lab_table.h. The tables beside published numbers are in lab_beside.c. */
+#include "lab/lab_table.h"
+#include "lab/lab_beside.h"
+#include "lab/table_writer.h"
+
+#include "report/figures.h"
+
+#include <math.h>
+#include <string.h>
+
+/* The same in milliseconds. */
+static result_spread in_ms(result_spread s)
+{
+    return (result_spread){1e3 * s.median, 1e3 * s.low, 1e3 * s.high, s.count};
+}
+
+/* --- ranks --------------------------------------------------------------------------------------------------- */
+
+static void make_ranks(table_writer *w, const lab_results *r, const lab_verdict *v, lab_table *out)
+{
+    static const page_column columns[] = {{"Cell", true}, {"Fastest", true}, {"Its time"},      {"Next", true},
+                                          {"Its time"},   {"Times as long"}, {"How sure", true}};
+    static const char *const surety[] = {
+        [SURE] = "sure", [LIKELY] = "likely", [OPEN] = "open", [UNKNOWN] = "unknown"};
+    table_begin(w, out, "Who is fastest", columns, 7);
+    for (int i = 0; i < v->rank_count; i++) {
+        const verdict_rank *k = &v->ranks[i];
+        table_put(w, "%s", r->cells[k->cell].title);
+        table_put(w, "%s", r->names[k->first->name]);
+        table_put(w, "%s", show_value(k->first->image_s.median, UNIT_SECONDS_PER_IMAGE).text);
+        table_put(w, "%s", k->second ? r->names[k->second->name] : "nobody else got through");
+        table_put(w, "%s", k->second ? show_value(k->second->image_s.median, UNIT_SECONDS_PER_IMAGE).text : "");
+        if (k->second)
+            table_put(w, "%.2f", k->factor);
+        else
+            table_put(w, "%s", "");
+        table_put(w, "%s", k->second ? surety[k->surety] : "");
+    }
+    table_note(
+        w, "Sure: three repeats or more of both, whose spreads do not touch. Likely: the same of two repeats. Open: "
+           "the spreads overlap. Unknown: one repeat has no spread.");
+    table_end(w);
+}
+
+/* --- figures ------------------------------------------------------------------------------------------------- */
+
+static void make_figures(table_writer *w, const lab_results *r, lab_table *out)
+{
+    static const page_column columns[] = {{"Cell", true}, {"Framework", true}, {"ms an image"}, {"s an epoch"},
+                                          {"Runs"},       {"Accuracy"},        {"First step"},  {"Import"}};
+    table_begin(w, out, "Medians over the repeats, and how far the extremes lie from them", columns, 8);
+    for (int i = 0; i < r->entry_count; i++) {
+        const result_entry *e = &r->entries[i];
+        const result_spread time = in_ms(e->image_s);
+        table_put(w, "%s", r->cells[e->cell].title);
+        table_put(w, "%s", r->names[e->name]);
+        if (e->done)
+            table_put_spread(w, &time, UNIT_NONE);
+        else
+            table_put(w, "%s", e->status);
+        table_put(w, "%s", show_value(e->epoch_s.median, UNIT_NONE).text);
+        table_put(w, "%d of %d", e->done, e->rows);
+        table_put_spread(w, &e->accuracy, UNIT_SHARE);
+        table_put(w, "%s", show_value(e->first_step_s.median, UNIT_SECONDS).text);
+        table_put(w, "%s", show_value(e->import_s.median, UNIT_SECONDS).text);
+    }
+    table_end(w);
+}
+
+static void make_resources(table_writer *w, const lab_results *r, lab_table *out)
+{
+    static const page_column columns[] = {{"Cell", true},  {"Framework", true}, {"Cores busy"},
+                                          {"Peak memory"}, {"Threads"},         {"Energy, J"}};
+    const char *why = NULL;
+    table_begin(w, out, "Medians over the repeats", columns, 6);
+    for (int i = 0; i < r->entry_count; i++) {
+        const result_entry *e = &r->entries[i];
+        if (!e->done)
+            continue;
+        table_put(w, "%s", r->cells[e->cell].title);
+        table_put(w, "%s", r->names[e->name]);
+        table_put(w, "%s", show_value(e->cpu_mean.median, UNIT_NONE).text);
+        table_put(w, "%s", show_value(e->peak_rss.median, UNIT_BYTES).text);
+        table_put(w, "%s", show_value(e->threads_max.median, UNIT_NONE).text);
+        table_put(w, "%s", show_value(e->energy_j.median, UNIT_NONE).text);
+        if (isnan(e->energy_j.median) && e->row->energy_why)
+            why = e->row->energy_why;
+    }
+    if (why)
+        table_note(w, "Energy is not readable: %s.", why);
+    table_end(w);
+}
+
+/* --- what is missing, and what is the same ------------------------------------------------------------------- */
+
+static bool same_fate(const result_row *a, const result_row *b)
+{
+    return strcmp(a->name, b->name) == 0 && strcmp(a->status, b->status) == 0 &&
+           strcmp(a->reason ? a->reason : "", b->reason ? b->reason : "") == 0;
+}
+
+/* A line for all runs of a peer that ended in the same way. */
+static void put_fate(table_writer *w, const lab_results *r, int first)
+{
+    const result_row *row = &r->rows[first];
+    int runs = 0, cells = 0, cell = -1;
+    for (int i = first; i < r->row_count; i++)
+        if (same_fate(&r->rows[i], row)) {
+            runs++;
+            cells += r->rows[i].cell != cell; /* rows come cell by cell */
+            cell = r->rows[i].cell;
+        }
+    table_put(w, "%s", row->name);
+    table_put(w, "%s",
+              strcmp(row->status, "different") == 0 ? "not the same experiment"
+              : strcmp(row->status, "memory") == 0  ? "out of memory"
+                                                    : row->status);
+    table_put(w, "%s", row->reason ? row->reason : "");
+    table_put(w, "%d", runs);
+    if (cells > 1)
+        table_put(w, "%d cells, the first: %s", cells, r->cells[row->cell].title);
+    else
+        table_put(w, "%s", r->cells[row->cell].title);
+}
+
+static void make_missing(table_writer *w, const lab_results *r, lab_table *out)
+{
+    static const page_column columns[] = {
+        {"Framework", true}, {"What came of it", true}, {"Reason", true}, {"Runs"}, {"Where", true}};
+    table_begin(w, out, "Runs without a result", columns, 5);
+    for (int i = 0; i < r->row_count; i++) {
+        bool first = !row_done(&r->rows[i]);
+        for (int k = 0; k < i && first; k++)
+            first = !same_fate(&r->rows[k], &r->rows[i]);
+        if (first)
+            put_fate(w, r, i);
+    }
+    table_end(w);
+}
+
+static void make_parity(table_writer *w, const lab_results *r, lab_table *out)
+{
+    static const page_column columns[] = {{"Framework", true},
+                                          {"Network", true},
+                                          {"Outcome", true},
+                                          {"Worst relative difference of a loss"},
+                                          {"What differs, or why not", true}};
+    table_begin(w, out, "The same experiment? Three steps on the same weights and batches", columns, 5);
+    for (int i = 0; i < r->parity_count; i++) {
+        const result_parity *y = &r->parities[i];
+        const bool plain = !y->variant || !*y->variant;
+        table_put(w, "%s%s%s%s", y->peer, plain ? "" : " (", plain ? "" : y->variant, plain ? "" : ")");
+        table_put(w, "%s", y->network);
+        table_put(w, "%s", y->status);
+        table_put(w, "%s", show_short(y->worst).text);
+        table_put(w, "%s", y->detail ? y->detail : "");
+    }
+    table_end(w);
+}
+
+/* The first row of each name that knows its version; else the first. */
+static void make_versions(table_writer *w, const lab_results *r, lab_table *out)
+{
+    static const page_column columns[] = {
+        {"Runner", true}, {"Framework", true}, {"Version", true}, {"What it said of its settings", true}};
+    table_begin(w, out, "Versions", columns, 4);
+    for (int name = 0; name < r->name_count; name++) {
+        const result_row *best = NULL;
+        for (int i = 0; i < r->row_count; i++)
+            if (strcmp(r->rows[i].name, r->names[name]) == 0 && (!best || (!best->version && r->rows[i].version)))
+                best = &r->rows[i];
+        table_put(w, "%s", r->names[name]);
+        table_put(w, "%s", best && best->framework ? best->framework : "");
+        table_put(w, "%s", best && best->version ? best->version : "");
+        table_put(w, "%s", best && best->detail ? best->detail : "");
+    }
+    table_end(w);
+}
+
+static brasa_status make_tables(pool *p, const lab_results *r, const lab_verdict *v, lab_tables *out)
+{
+    table_writer w = {.pool = p};
+    *out = (lab_tables){0};
+    make_ranks(&w, r, v, &out->ranks);
+    make_figures(&w, r, &out->figures);
+    make_resources(&w, r, &out->resources);
+    make_missing(&w, r, &out->missing);
+    make_parity(&w, r, &out->parity);
+    make_versions(&w, r, &out->versions);
+    if (w.failed)
+        return BRASA_OUT_OF_MEMORY;
+    return lab_beside_make(p, r, &out->beside, &out->beside_count);
+}
+
+brasa_status lab_report_make(pool *p, const lab_results *r, lab_report *out)
+{
+    *out = (lab_report){.results = r};
+    brasa_status status = verdict_find(p, r, &out->verdict);
+    if (status == BRASA_OK)
+        status = alarms_find(p, r, &out->alarms);
+    return status == BRASA_OK ? make_tables(p, r, &out->verdict, &out->tables) : status;
+}

@@ -1,0 +1,42 @@
+/* lab_table.h - a campaign's results as tables of texts, made once and written as a page (lab_page.h) or as Markdown
+ * (lab_export.h).
+ */
+#ifndef LAB_LAB_TABLE_H
+#define LAB_LAB_TABLE_H
+
+#include "lab/alarms.h"
+#include "lab/verdict.h"
+#include "report/page.h"
+
+typedef struct lab_table {
+    const char *title;
+    page_column *columns;
+    int column_count;
+    page_cell *cells; /* row by row */
+    int row_count;
+    const char **notes; /* below it */
+    int note_count;
+} lab_table;
+
+typedef struct lab_tables {
+    lab_table ranks;   /* who is fastest in each cell */
+    lab_table *beside; /* times and accuracies beside the published ones, as the studies' tables have them */
+    int beside_count;
+    lab_table figures;   /* what was measured, a line for each cell and peer: times and accuracy ... */
+    lab_table resources; /* ... and what it took */
+    lab_table missing;   /* rows without a result, and why */
+    lab_table parity;    /* what was shown to be the same experiment */
+    lab_table versions;  /* of the frameworks, and what they set */
+} lab_tables;
+
+/* All that there is to say about a campaign. */
+typedef struct lab_report {
+    const lab_results *results;
+    lab_verdict verdict;
+    lab_alarms alarms;
+    lab_tables tables;
+} lab_report;
+
+brasa_status lab_report_make(pool *p, const lab_results *r, lab_report *out);
+
+#endif

@@ -1,0 +1,360 @@
+/* test_lab_page.c - the lab's report: pages of campaigns of every kind, and the same as CSV, JSON and Markdown.
+ *
+ * With BRASA_PAGES=folder the pages are also written there; test_report_pages.py looks at them in a browser.
+ */
+#include "test.h"
+#include "lab_campaign.h"
+#include "report.h"
+
+#include "lab/lab_export.h"
+#include "lab/lab_page.h"
+
+static const char hostile[] =
+    "</title></style><script>alert(1)</script><img src=x onerror='alert(2)'>|\" onload=\"x&amp;";
+
+/* --- campaigns ----------------------------------------------------------------------------------------------- */
+
+static const char *const networks[] = {"alexnet", "mobilenet_v2", "resnet50", "vgg16"};
+static const double work[] = {0.038, 0.014, 0.110, 0.310}; /* seconds an image */
+
+static void add_parity(campaign *c)
+{
+    static result_parity parities[] = {
+        {"brasa", "", "alexnet", "same", 2.1e-7, NULL},
+        {"pytorch", "", "alexnet", "same", 1.9e-6, NULL},
+        {"pytorch", "channels_last", "alexnet", "same", 2.3e-6, NULL},
+        {"tensorflow", "", "alexnet", "same", 4.2e-6, NULL},
+        {"jax", "", "alexnet", "different", 0.0312, "output of conv2: rms 0.4188, expected 0.4031"},
+        {"mxnet", "", "alexnet", "refused", NAN, "MXNet 1.9 does not run on this Python"},
+    };
+    c->r.parities = parities;
+    c->r.parity_count = sizeof parities / sizeof *parities;
+}
+
+/* Study 1: four networks, two sizes, batch 1; one peer is refused, one is another experiment, one dies. */
+static void make_study1(campaign *c)
+{
+    campaign_begin(c, "study1-cpu");
+    for (int size = 0; size < 2; size++)
+        for (int i = 0; i < 4; i++) {
+            add_cell(c, networks[i], size ? "synth:fire,n=240" : "synth:fire,n=48", size ? 240 : 48, 1);
+            add_rows(c, "tensorflow", "", 3.1 * work[i], 0.07);
+            add_rows(c, "brasa", "", work[i], 0.03);
+            add_rows(c, "pytorch", "", 2.0 * work[i], 0.06);
+            add_rows(c, "pytorch", "channels_last", 1.8 * work[i], 0.05);
+            for (int repeat = 1; repeat <= 3; repeat++) {
+                fail_row(add_row(c, "mxnet", "", repeat, 0), "refused", "MXNet 1.9 does not run on this Python",
+                         NULL);
+                fail_row(add_row(c, "jax", "", repeat, 0), "different",
+                         "output of conv2: rms 0.4188, expected 0.4031", NULL);
+                if (i == 3)
+                    fail_row(add_row(c, "paddle", "", repeat, 0), "memory", "killed beyond 6.0 GB",
+                             "Traceback (most recent call last):\n  File \"paddle.py\", line 41, in step\n    loss = "
+                             "net(images)\nMemoryError: cannot allocate 411041792 bytes in CPUPlace\n");
+                else
+                    add_row(c, "paddle", "", repeat, work[i] * (2.6 + 0.05 * repeat));
+            }
+        }
+    add_parity(c);
+}
+
+/* Study 2: batches up to where memory ends. */
+static void make_batches(campaign *c)
+{
+    campaign_begin(c, "study2-batch");
+    for (int k = 0; k < 2; k++)
+        for (int64_t batch = 1; batch <= 512; batch *= 2) {
+            const double image = (k ? 0.05 : 0.02) * (1 + 3.0 / (double)batch);
+            result_cell *cell = add_cell(c, k ? "googlenet" : "alexnet", "synth:fire,n=512", 512, batch);
+            cell->what.view = "batches";
+            cell->what.mem = 11000000000;
+            add_rows(c, "brasa", "", image, 0.03);
+            if (batch <= 256)
+                add_rows(c, "tensorflow", "", image * (batch == 256 ? 6 : 1.6), 0.05);
+            else
+                fail_row(add_row(c, "tensorflow", "", 1, 0), "memory", "killed beyond 11 GB", "Killed\n");
+            if (batch == 256)
+                for (int i = c->r.row_count - 3; i < c->r.row_count; i++)
+                    c->r.rows[i].peak_swap = 2.1e9;
+            if (batch <= 128)
+                add_rows(c, "caffe", "", image * 2.3, 0.06);
+            else
+                fail_row(add_row(c, "caffe", "", 1, 0), "failed", "Check failed: error == cudaSuccess", "Aborted\n");
+        }
+}
+
+/* Curves, threads, sizes and folds in one campaign, with texts that want to be markup. */
+static void make_all(campaign *c)
+{
+    static const struct {
+        const char *network, *data;
+        int classes;
+        double accuracy;
+    } sets[] = {{"mnist_cnn", "synth:digits,n=2000", 10, 0.97},
+                {"cifar10_cnn", "synth:objects,n=2000", 10, 0.58},
+                {"letter_mlp", "synth:letters,n=2000", 26, 0.66}};
+    static const int64_t sizes[] = {100, 200, 400, 791, 1500, 3000, 6003};
+    campaign_begin(c, hostile);
+    c->r.finished = false;
+    c->r.machine = "not JSON at all";
+    for (int k = 0; k < 2; k++) {
+        add_cell(c, k ? "vgg16" : "alexnet", "synth:fire,n=791", 791, k ? 100 : 1)->what.view = "resources";
+        add_rows(c, "brasa", "", 0.1, 0.02);
+        add_samples(c, &c->r.rows[c->r.row_count - 3], 4e8 + 1e9 * k, 2);
+        add_rows(c, "pytorch", "", 0.2, 0.02);
+        add_samples(c, &c->r.rows[c->r.row_count - 3], 9e8 + 3e9 * k, 7);
+    }
+    for (int64_t threads = 1; threads <= 8; threads *= 2) {
+        result_cell *cell = add_cell(c, "resnet50", "synth:fire,n=200", 200, 100);
+        cell->what.view = "threads";
+        cell->what.threads = threads;
+        add_rows(c, "brasa", "", 0.4 / (double)threads + 0.01, 0.03);
+        add_rows(c, "pytorch", "", 0.5 / (double)threads + 0.03, 0.03);
+    }
+    static char data[7][40];
+    for (int i = 0; i < 7; i++) {
+        snprintf(data[i], sizeof data[i], "synth:fire,n=%d", (int)sizes[i]);
+        add_cell(c, "mobilenet_v2", data[i], sizes[i], 1)->what.view = "size";
+        add_rows(c, "brasa", "", 0.014 + 0.05 / (double)sizes[i], 0.03);
+        add_rows(c, "pytorch", "", 0.03 + 0.5 / (double)sizes[i], 0.03);
+    }
+    for (int i = 0; i < 3; i++) {
+        result_cell *cell = add_cell(c, sets[i].network, sets[i].data, 1800, 128);
+        cell->what.view = "accuracy";
+        cell->what.split = NULL;
+        cell->what.folds = 10;
+        cell->classes = sets[i].classes;
+        cell->test_images = 200;
+        for (int fold = 1; fold <= 10; fold++) {
+            for (int peer = 0; peer < 3; peer++) {
+                result_row *row = add_row(c,
+                                          peer == 0   ? "brasa"
+                                          : peer == 1 ? "pytorch"
+                                                      : "aesara",
+                                          "", 1, 0.0004 * (1 + peer) * (1 + 0.03 * wobble(c)));
+                row->fold = fold;
+                row->accuracy = peer == 2 && i == 2 ? 0.035 + 0.002 * wobble(c) : sets[i].accuracy + 0.01 * wobble(c);
+            }
+        }
+    }
+    fail_row(add_row(c, hostile, hostile, 1, 0), "failed", hostile, hostile);
+    c->r.text = hostile;
+}
+
+static void make_nothing(campaign *c)
+{
+    campaign_begin(c, "nothing");
+    c->r.text = NULL;
+}
+
+/* --- pages --------------------------------------------------------------------------------------------------- */
+
+static kept page_of(campaign *c, lab_report *report)
+{
+    kept k = {0};
+    summarize(c);
+    CHECK_STATUS(lab_report_make(&c->pool, &c->r, report), BRASA_OK);
+    CHECK_STATUS(lab_page_write(&c->pool, report, keep, &k), BRASA_OK);
+    return k;
+}
+
+TEST(study_1)
+{
+    campaign c;
+    lab_report report;
+    make_study1(&c);
+    kept k = page_of(&c, &report);
+    CHECK_HAS(k.text, "<h1>study1-cpu</h1>");
+    CHECK_HAS(k.text, "brasa is fastest in 8 of 8 cells");
+    CHECK_HAS(k.text, "<caption>Milliseconds an image: synth:fire,n=48, cpu, batch 1</caption>");
+    CHECK_HAS(k.text, "Published: study1, table 1; Threadripper 2950X");
+    CHECK_HAS(k.text, ">175.7<");                                     /* 139 s for 791 photos */
+    CHECK_HAS(k.text, "[a] 7.6 times the photos take 2.3 to 2.6");    /* a fault of the study's */
+    CHECK_HAS(k.text, "<th scope=\"row\" class=\"text\">singa</th>"); /* which nobody ran here */
+    CHECK_HAS(k.text, "MemoryError: cannot allocate");
+    CHECK_HAS(k.text, "output of conv2: rms 0.4188, expected 0.4031");
+    CHECK_HAS(k.text, "<dt>processor</dt><dd>a CPU with 2 cores</dd>");
+    CHECK_INT(report.tables.beside_count, 2);
+    CHECK_INT(times(k.text, "<table class=\"bars\""), 4);
+    CHECK_INT(times(k.text, "MemoryError"), 1); /* repeats and cells failed alike */
+    CHECK_INT(times(k.text, "<section>"), times(k.text, "</section>"));
+    save("lab-study1", &k);
+    drop(&k);
+    campaign_end(&c);
+}
+
+TEST(batches)
+{
+    campaign c;
+    lab_report report;
+    make_batches(&c);
+    kept k = page_of(&c, &report);
+    CHECK_HAS(k.text, "Time an image over the size of the batch");
+    CHECK_HAS(k.text, "Largest batch of googlenet that ran within 11.00 GB: brasa 512; caffe 128 (256: Check failed");
+    CHECK_HAS(k.text, "Swap in use, tensorflow");
+    CHECK_INT(times(k.text, "<figure class=\"chart\">"), 2);
+    CHECK(times(k.text, "<title>caffe: ") == 16 && times(k.text, "<title>brasa: ") == 20);
+    save("lab-batch", &k);
+    drop(&k);
+    campaign_end(&c);
+}
+
+TEST(everything)
+{
+    campaign c;
+    lab_report report;
+    make_all(&c);
+    kept k = page_of(&c, &report);
+    CHECK(!strstr(k.text, "<script") && !strstr(k.text, "<img"));
+    CHECK_HAS(k.text, "This campaign is not finished");
+    CHECK_HAS(k.text, "Time an image over the number of threads");
+    CHECK_HAS(k.text, "Largest deviation from the line");
+    CHECK_HAS(k.text, "brasa, line");
+    CHECK_HAS(k.text, "about 13 (11 to 17)"); /* what the study's figure said */
+    CHECK_HAS(k.text, "Accuracy at chance level, aesara");
+    CHECK_HAS(k.text, "<dt>Machine</dt><dd>not JSON at all</dd>");
+    CHECK_INT(times(k.text, "<figcaption>Threads</figcaption>"), 2);
+    CHECK(times(k.text, "<circle") > 4 * SAMPLES);
+    save("lab-all", &k);
+    drop(&k);
+    campaign_end(&c);
+}
+
+TEST(nothing)
+{
+    campaign c;
+    lab_report report;
+    make_nothing(&c);
+    kept k = page_of(&c, &report);
+    CHECK_HAS(k.text, "Nobody got through");
+    CHECK(!strstr(k.text, "nan") && !strstr(k.text, "<svg"));
+    save("lab-nothing", &k);
+    drop(&k);
+    campaign_end(&c);
+}
+
+/* --- the same for other programs ----------------------------------------------------------------------------- */
+
+TEST(csv)
+{
+    campaign c;
+    kept k = {0};
+    make_study1(&c);
+    summarize(&c);
+    CHECK(lab_export_csv(&c.r, keep, &k));
+    CHECK_INT(times(k.text, "\n"), 1 + c.r.row_count);
+    CHECK_HAS(k.text, "experiment,network,data,images,batch,");
+    CHECK_HAS(k.text, "main,alexnet,\"synth:fire,n=48\",48,1,2,");
+    CHECK(!strstr(k.text, "nan"));
+    drop(&k);
+    c.r.rows[0].reason = "a \"b\",\nc";
+    CHECK(lab_export_csv(&c.r, keep, &k));
+    CHECK_HAS(k.text, ",\"a \"\"b\"\",\nc\",");
+    drop(&k);
+    campaign_end(&c);
+}
+
+TEST(json_and_markdown)
+{
+    campaign c;
+    lab_report report;
+    kept k = {0};
+    make_study1(&c);
+    summarize(&c);
+    CHECK_STATUS(lab_report_make(&c.pool, &c.r, &report), BRASA_OK);
+    CHECK(lab_export_json(&report, keep, &k));
+    CHECK_HAS(k.text, "\"name\":\"study1-cpu\"");
+    CHECK_HAS(k.text, "\"study\":\"study1\"");
+    CHECK_HAS(k.text, "brasa is fastest in 8 of 8 cells");
+    CHECK_INT(times(k.text, "\"epochs\":["), c.r.row_count);
+    drop(&k);
+    CHECK(lab_export_markdown(&report, keep, &k));
+    CHECK_HAS(k.text, "# study1-cpu\n");
+    CHECK_HAS(k.text, "| Framework | alexnet | published | mobilenet_v2 |");
+    CHECK_HAS(k.text, "| pytorch | ");
+    drop(&k);
+    campaign_end(&c);
+
+    make_all(&c);
+    summarize(&c);
+    CHECK_STATUS(lab_report_make(&c.pool, &c.r, &report), BRASA_OK);
+    CHECK(lab_export_markdown(&report, keep, &k));
+    CHECK_HAS(k.text, "\\<script>alert(1)\\</script>");
+    CHECK_HAS(k.text, "\\|\"");
+    drop(&k);
+    campaign_end(&c);
+}
+
+/* --- what may fail ------------------------------------------------------------------------------------------- */
+
+TEST(a_sink_that_fails)
+{
+    campaign c;
+    lab_report report;
+    make_study1(&c);
+    kept whole = page_of(&c, &report);
+    for (int call = 1; call <= whole.calls; call += 97) {
+        kept k = {.fail_at = call};
+        CHECK_STATUS(lab_page_write(&c.pool, &report, keep, &k), BRASA_BAD_FILE);
+        CHECK_INT(k.calls, call); /* the rest is dropped */
+        drop(&k);
+    }
+    kept k = {.fail_at = 3};
+    CHECK(!lab_export_csv(&c.r, keep, &k));
+    drop(&k);
+    drop(&whole);
+    campaign_end(&c);
+}
+
+typedef struct heap {
+    int calls, fail_at, live;
+} heap;
+
+static void *heap_alloc(void *user, size_t bytes)
+{
+    heap *h = user;
+    void *block = ++h->calls == h->fail_at ? NULL : malloc(bytes);
+    h->live += block != NULL;
+    return block;
+}
+
+static void heap_release(void *user, void *block)
+{
+    ((heap *)user)->live--;
+    free(block);
+}
+
+/* Every allocation may fail: then it is told, and nothing is leaked. */
+TEST(out_of_memory)
+{
+    campaign c;
+    make_study1(&c);
+    int failures = 0;
+    for (int call = 2;; call += 1 + call / 20) { /* where pieces are allocations of their own there are many */
+        heap memory = {.fail_at = call};
+        brasa_context *ctx;
+        lab_report report;
+        kept k = {0};
+        const brasa_context_options o = {.threads = 1, .alloc = heap_alloc, .release = heap_release, .user = &memory};
+        REQUIRE(brasa_context_new(&o, &ctx) == BRASA_OK);
+        pool p = {.ctx = ctx};
+        lab_results r = c.r;
+        brasa_status status = results_summarize(&p, &r);
+        if (status == BRASA_OK)
+            status = lab_report_make(&p, &r, &report);
+        if (status == BRASA_OK)
+            status = lab_page_write(&p, &report, keep, &k);
+        drop(&k);
+        pool_free(&p);
+        brasa_context_free(ctx);
+        CHECK_INT(memory.live, 0);
+        if (status == BRASA_OK)
+            break;
+        CHECK_STATUS(status, BRASA_OUT_OF_MEMORY);
+        failures++;
+        if (!CHECK(memory.calls >= call))
+            break;
+    }
+    CHECK(failures > 2);
+    campaign_end(&c);
+}
