@@ -233,6 +233,38 @@ static const verb verbs[] = {
                     "brasa lab install mxnet --remove",
     },
     {
+        .name = "lab report",
+        .run = run_lab_report,
+        .summary = "what a campaign of the lab came to, as a page",
+        .words = "[CAMPAIGN]",
+        .max_words = 1,
+        .options = "csv json markdown out store",
+        .details = "CAMPAIGN is a number or a name from `brasa lab list`: of several with a name the newest, without "
+                   "one the newest of all. Prints the verdict and the path of the page, which is written beside the "
+                   "store unless --out names a file. With --csv, --json or --markdown no page is written.",
+        .examples = "brasa lab report\nbrasa lab report study1-cpu --out study1.html\nbrasa lab report 3 --csv",
+    },
+    {
+        .name = "lab list",
+        .run = run_lab_list,
+        .summary = "the campaigns that the lab has run",
+        .words = "",
+        .options = "json store",
+        .examples = "brasa lab list\nbrasa lab list --store results.db --json",
+    },
+    {
+        .name = "lab reference",
+        .run = run_lab_reference,
+        .summary = "what the studies published, and what is wrong with it",
+        .words = "[study1|study2|study3]",
+        .max_words = 1,
+        .options = "json markdown",
+        .details = "study1: MXNet, Paddle, PyTorch, SINGA and TensorFlow on photos of fire. study2: Caffe and "
+                   "TensorFlow over batch sizes. study3: TensorFlow, Theano and PyTorch on MNIST, CIFAR and Letter. "
+                   "The alarms are those that the lab raises over a user's own numbers.",
+        .examples = "brasa lab reference study1\nbrasa lab reference --json",
+    },
+    {
         .name = "lab runner",
         .run = run_lab_runner,
         .summary = "one run of the lab, as any framework's runner does it",

@@ -1,0 +1,98 @@
+/* lab_report.c - `brasa lab report`: a campaign from the store as a page, or as CSV, JSON or Markdown. */
+#include "cli.h"
+
+#include "core/replace.h"
+#include "lab/lab_export.h"
+#include "lab/lab_page.h"
+#include "lab/results_read.h"
+
+#include <string.h>
+
+static bool write_page(void *user, const char *text, size_t length)
+{
+    return replace_write(user, text, length) == BRASA_OK;
+}
+
+/* Beside the store: "lab-3-study1-cpu.html". A name may hold anything that a file's may not. */
+static const char *page_path(pool *p, const char *store_path, const lab_results *r)
+{
+    const char *slash = strrchr(store_path, '/'), *dot = strrchr(store_path, '.');
+    const size_t stem = dot && (!slash || dot > slash + 1) ? (size_t)(dot - store_path) : strlen(store_path);
+    char name[80];
+    snprintf(name, sizeof name, "%s", r->name);
+    for (char *c = name; *c; c++)
+        if (!strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.", *c))
+            *c = '_';
+    return pool_text(p, "%.*s-%d-%s.html", (int)stem, store_path, (int)r->id, name);
+}
+
+static brasa_status save_page(pool *p, const lab_report *report, const char *path)
+{
+    replacement file;
+    brasa_status status = replace_begin(&file, p->ctx, path);
+    if (status == BRASA_OK)
+        status = lab_page_write(p, report, write_page, &file);
+    return replace_end(&file, status);
+}
+
+static void print_words(const lab_report *report, const char *path)
+{
+    printf("verdict: ");
+    wrapped(9, 2, report->verdict.headline);
+    for (int i = 0; i < report->verdict.count; i++) {
+        printf("- ");
+        wrapped(2, 2, report->verdict.lines[i]);
+    }
+    for (int i = 0; i < report->alarms.count; i++) {
+        const int used = printf("%s: ", report->alarms.list[i].severity == PAGE_ALARM ? "alarm" : "warning");
+        wrapped(used, 2, report->alarms.list[i].text);
+    }
+    print_line("report: %s", path);
+}
+
+static brasa_status show(pool *p, const lab_results *r, const options *o)
+{
+    lab_report report;
+    brasa_status status = lab_report_make(p, r, &report);
+    if (status != BRASA_OK)
+        return status;
+    if (o->csv)
+        lab_export_csv(r, write_stdout, NULL);
+    else if (o->json)
+        lab_export_json(&report, write_stdout, NULL);
+    else if (o->markdown)
+        lab_export_markdown(&report, write_stdout, NULL);
+    if (o->csv || o->json || o->markdown)
+        return BRASA_OK;
+    const char *path = o->out ? o->out : page_path(p, o->store, r);
+    if (!path)
+        return BRASA_OUT_OF_MEMORY;
+    status = save_page(p, &report, path);
+    if (status == BRASA_OK)
+        print_words(&report, path);
+    return status;
+}
+
+int run_lab_report(const options *o)
+{
+    brasa_context *ctx = NULL;
+    store *s = NULL;
+    store_campaign campaign;
+    lab_results results;
+    brasa_status status = brasa_context_new(&(brasa_context_options){.threads = 1}, &ctx);
+    if (status != BRASA_OK)
+        return complain(FAILED, "%s", brasa_status_text(status));
+    pool p = {.ctx = ctx};
+    status = store_open(ctx, o->store, STORE_READ, &s);
+    if (status == BRASA_OK)
+        status = results_find_campaign(s, &p, o->words ? o->word[0] : NULL, &campaign);
+    if (status == BRASA_OK)
+        status = results_read(s, &p, &campaign, &results);
+    if (status == BRASA_OK)
+        status = show(&p, &results, o);
+    const int code = status == BRASA_OK ? DONE : complain(FAILED, "%s", brasa_context_error(ctx));
+    store_close(s);
+    pool_free(&p);
+    brasa_context_free(ctx);
+    return code;
+}
