@@ -48,6 +48,7 @@ int run_lab_list(const options *o);
 int run_lab_peers(const options *o);
 int run_lab_reference(const options *o);
 int run_lab_report(const options *o);
+int run_lab_run(const options *o);
 int run_lab_runner(const options *o);
 int run_models(const options *o);
 int run_plan(const options *o);

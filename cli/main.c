@@ -233,6 +233,21 @@ static const verb verbs[] = {
                     "brasa lab install mxnet --remove",
     },
     {
+        .name = "lab run",
+        .run = run_lab_run,
+        .summary = "one experiment on every framework that is here",
+        .words = "PRESET|FILE",
+        .max_words = 1,
+        .options = "data out peers quiet resume retry scale seed store",
+        .details =
+            "First every peer learns three given batches: who does not do the same as Brasa is not timed, and its "
+            "row says why. Then all cells, each peer in a process of its own, watched from outside, in an order "
+            "that is drawn anew for each repeat. Ends with the verdict and a page. What is stopped goes on with "
+            "--resume; `brasa help experiments` tells of presets and files.",
+        .examples = "brasa lab run quick\nbrasa lab run study1-cpu --scale small --peers brasa,pytorch\n"
+                    "brasa lab run --resume study1-cpu",
+    },
+    {
         .name = "lab report",
         .run = run_lab_report,
         .summary = "what a campaign of the lab came to, as a page",

@@ -55,6 +55,7 @@ const option_def option_table[] = {
     {"quiet", OPTION_FLAG, AT(quiet), 0, 0, NULL, "no progress on the terminal", NULL},
     {"remove", OPTION_FLAG, AT(remove), 0, 0, NULL, "take them away again", NULL},
     {"resume", OPTION_TEXT, AT(resume), 0, 0, "RUN", "go on with a run that was stopped", NULL},
+    {"retry", OPTION_FLAG, AT(retry), 0, 0, NULL, "make rows again that came to nothing", NULL},
     {"save-every", OPTION_REAL, AT(save_every), 0, 1000000, "S", "seconds between checkpoints; 0: one an epoch (300)",
      NULL},
     {"scale", OPTION_TEXT, AT(scale), 0, 0, "SIZE", "full, or small: minutes on two cores (full)", NULL},

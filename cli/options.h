@@ -26,7 +26,7 @@ typedef struct options {
     const char *peers, *scale, *store; /* of the lab */
     bool csv, eval, help, json, markdown, no_fusion, no_tune, quiet, tuned;
     bool no_stratify, no_shuffle, no_augment, skip_bad, deterministic;
-    bool remove, yes;
+    bool remove, retry, yes;
 } options;
 
 /* OPTION_BYTES: a number with a unit, of 10^3, 10^6, ... bytes (K, M, G, T) or of 2^10, 2^20, ... (Ki, Mi, Gi, Ti).

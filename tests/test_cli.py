@@ -5,7 +5,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "too
 from checks import BRASA, SOURCE, check, finish
 
 VERBS = ["models", "train", "eval", "predict", "runs", "explain", "plan", "bench step", "bench ops", "bench peak", "data info", "data make",
-         "data get", "lab peers", "lab install", "lab report", "lab list", "lab reference", "lab runner", "dialects", "doctor", "help"]
+         "data get", "lab peers", "lab install", "lab run", "lab report", "lab list", "lab reference", "lab runner", "dialects", "doctor", "help"]
 NET = "input 1 8 8\nconv 4 3x3 name=c1\nrelu\nflatten\ndense 5\nrelu\nclassify 3\n"
 
 

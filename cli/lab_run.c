@@ -1,0 +1,337 @@
+/* lab_run.c - `brasa lab run`: an experiment by every peer that is here, and then the report.
+ *
+ * What happens is told as it happens, a line for every comparison and every run. Ctrl-C ends the run that is under
+ * way, which then counts as not done; --resume goes on with what is missing. */
+#define _POSIX_C_SOURCE 200809L
+#include "build_info.h"
+#include "cli.h"
+
+#include "lab/campaign.h"
+#include "lab/experiment.h"
+#include "lab/peers.h"
+#include "lab/results_read.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { MOST_FACTS = 16384, PEER_COLUMNS = 24, NETWORK_COLUMNS = 30 };
+
+static volatile sig_atomic_t stop;
+
+/* The first signal asks, the second one is the system's. */
+static void ask_to_stop(int number)
+{
+    stop = number;
+}
+
+static void catch_signals(void)
+{
+    struct sigaction action = {.sa_handler = ask_to_stop, .sa_flags = (int)SA_RESETHAND};
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+}
+
+typedef struct lab {
+    brasa_context *ctx;
+    const options *options;
+    pool pool;
+    store *store;
+    store_campaign old; /* that is gone on with */
+    experiment *experiment;
+    peer *peer;
+    campaign_peer *peers;
+    int count;
+    progress progress;
+    int64_t id;
+} lab;
+
+static brasa_status out_of_memory(const lab *l)
+{
+    return fail_memory(l->ctx, 0);
+}
+
+/* --- what is told -------------------------------------------------------------------------------------------- */
+
+/* "pytorch", "pytorch:compiled" */
+static fitted peer_name(const char *name, const char *variant)
+{
+    char both[128];
+    snprintf(both, sizeof both, "%s%s%s", name, *variant ? ":" : "", variant);
+    return print_fitted(both, PEER_COLUMNS, false);
+}
+
+static fitted cell_name(const lab_cell *c)
+{
+    char text[200];
+    snprintf(text, sizeof text, "%s, batch %lld", c->network, (long long)c->batch);
+    return print_fitted(text, NETWORK_COLUMNS, false);
+}
+
+static void tell_parity(const store_parity *p)
+{
+    if (strcmp(p->status, "same") == 0)
+        printf("gate  %s  the same experiment (%.1g)\n", peer_name(p->peer, p->variant).text, p->worst);
+    else
+        print_line("gate  %s  %s: %s", peer_name(p->peer, p->variant).text, p->status, p->detail);
+}
+
+/* What an image took in the steady epochs. */
+static void tell_row(const lab *l, const campaign_event *e)
+{
+    const store_row *r = e->row;
+    const int64_t images = experiment_images(l->experiment, e->run->cell);
+    printf("[%d/%d]  %s  %s  ", e->number, e->total, cell_name(e->run->cell).text,
+           peer_name(r->peer, r->variant).text);
+    if (strcmp(r->status, "done") != 0) {
+        print_line("%s: %s", r->status, r->reason ? r->reason : "");
+        return;
+    }
+    printf("%9s an image  %9s  %3lld threads", images > 0 ? print_seconds(r->epoch_s / (double)images).text : "-",
+           print_bytes((double)r->peak_rss).text, (long long)r->threads_max);
+    if (!isnan(r->accuracy))
+        printf("  %s right", print_percent(r->accuracy).text);
+    putchar('\n');
+}
+
+static void tell_progress(lab *l, const campaign_event *e)
+{
+    const lab_line *line = e->line;
+    char so_far[64] = "";
+    if (line && line->event == LINE_EPOCH)
+        snprintf(so_far, sizeof so_far, ", epoch %lld/%lld", (long long)line->epoch, (long long)e->run->cell->epochs);
+    progress_show(&l->progress, "[%d/%d] %s, batch %lld: %s%s%s%s", e->number, e->total, e->run->cell->network,
+                  (long long)e->run->cell->batch, e->run->peer, *e->run->variant ? " " : "", e->run->variant,
+                  e->check ? ", at the gate" : so_far);
+}
+
+static void tell(void *user, const campaign_event *e)
+{
+    lab *l = user;
+    if (e->kind == CAMPAIGN_BEGIN)
+        l->id = e->campaign;
+    if (l->options->quiet)
+        return;
+    if (e->kind == CAMPAIGN_START || e->kind == CAMPAIGN_LINE) {
+        tell_progress(l, e);
+        return;
+    }
+    progress_end(&l->progress);
+    if (e->kind == CAMPAIGN_BEGIN)
+        heading("%s: %d cell%s, %d run%s at least, into %s",
+                l->experiment->title ? l->experiment->title : l->experiment->name, l->experiment->count,
+                l->experiment->count == 1 ? "" : "s", e->total, e->total == 1 ? "" : "s", l->options->store);
+    else if (e->kind == CAMPAIGN_PARITY)
+        tell_parity(e->parity);
+    else
+        tell_row(l, e);
+    fflush(stdout);
+    l->progress = progress_start(l->options->quiet);
+}
+
+/* --- what it is made of -------------------------------------------------------------------------------------- */
+
+/* The experiment from its name or file, or from the campaign that is gone on with. */
+static brasa_status open_experiment(lab *l)
+{
+    const options *o = l->options;
+    experiment_options e = {.small = o->scale && strcmp(o->scale, "small") == 0, .data = o->data};
+    if (!o->resume)
+        return experiment_open(l->ctx, o->word[0], &e, &l->experiment);
+    brasa_status status = results_find_campaign(l->store, &l->pool, o->resume, &l->old);
+    if (status != BRASA_OK)
+        return status;
+    e.small = l->old.scale && strcmp(l->old.scale, "small") == 0;
+    status = experiment_read(l->ctx, l->old.name, l->old.text, &e, &l->experiment);
+    return status == BRASA_OK ? experiment_check(l->experiment) : status;
+}
+
+/* How the runner of a peer is started. */
+static brasa_status start_of(lab *l, const peer *one, campaign_peer *out)
+{
+    char own[4096];
+    const char **argv = pool_get(&l->pool, 4, sizeof *argv);
+    const ssize_t length = readlink("/proc/self/exe", own, sizeof own - 1);
+    if (!argv)
+        return out_of_memory(l);
+    *out = (campaign_peer){.name = one->def->name, .variant = one->variant, .argv = argv, .why = one->why};
+    if (one->def->module) {
+        argv[0] = one->python;
+        argv[1] = one->runner;
+        return BRASA_OK;
+    }
+    if (length <= 0)
+        return fail(l->ctx, BRASA_BAD_FILE, "the path of this program cannot be found: %s", strerror(errno));
+    own[length] = '\0';
+    argv[0] = pool_text(&l->pool, "%s", own);
+    argv[1] = "lab";
+    argv[2] = "runner";
+    return argv[0] ? BRASA_OK : out_of_memory(l);
+}
+
+static brasa_status choose_peers(lab *l)
+{
+    brasa_status status = peers_choose(&l->pool, l->options->peers, &l->peer, &l->count);
+    l->peers = status == BRASA_OK ? pool_get(&l->pool, (size_t)l->count + 1, sizeof *l->peers) : NULL;
+    if (status == BRASA_OK && !l->peers)
+        return out_of_memory(l);
+    for (int i = 0; i < l->count && status == BRASA_OK; i++) {
+        status = peer_ask(&l->pool, &l->peer[i]);
+        if (status == BRASA_OK)
+            status = start_of(l, &l->peer[i], &l->peers[i]);
+    }
+    return status;
+}
+
+/* Beside the store: "lab-files" for lab.db, so that what is drawn once serves all campaigns. */
+static brasa_status files_folder(lab *l, const char **out)
+{
+    const char *path = l->options->store, *slash = strrchr(path, '/'), *dot = strrchr(path, '.');
+    const int stem = dot && (!slash || dot > slash + 1) ? (int)(dot - path) : (int)strlen(path);
+    char here[4096] = "";
+    if (path[0] != '/' && !getcwd(here, sizeof here))
+        return fail(l->ctx, BRASA_BAD_FILE, "the current folder has no name: %s", strerror(errno));
+    *out = pool_text(&l->pool, "%s%s%.*s-files", here, *here ? "/" : "", stem, path);
+    if (!*out)
+        return out_of_memory(l);
+    if (mkdir(*out, 0777) != 0 && errno != EEXIST)
+        return fail(l->ctx, BRASA_BAD_FILE, "cannot make %s: %s", *out, strerror(errno));
+    return BRASA_OK;
+}
+
+typedef struct facts {
+    char text[MOST_FACTS];
+    size_t used;
+} facts;
+
+static bool write_facts(void *user, const char *text, size_t length)
+{
+    facts *f = user;
+    if (f->used + length >= sizeof f->text)
+        return false;
+    memcpy(f->text + f->used, text, length);
+    f->used += length;
+    f->text[f->used] = '\0';
+    return true;
+}
+
+/* {"machine": ...} or {"versions": ...}, as other accounts have them. */
+static const char *facts_of(lab *l, void (*write)(json *j))
+{
+    facts f = {.used = 0};
+    json j = {.write = write_facts, .user = &f};
+    json_open(&j, NULL, '{');
+    write(&j);
+    json_close(&j, '}');
+    return j.failed ? NULL : pool_text(&l->pool, "%s", f.text);
+}
+
+static brasa_status doubled(void *user, const lab_cell *cell, lab_cell *out, bool *more)
+{
+    const lab *l = user;
+    return experiment_doubled(l->experiment, cell, out, more);
+}
+
+/* --- the run ------------------------------------------------------------------------------------------------- */
+
+static brasa_status run_campaign(lab *l, campaign_result *result)
+{
+    const options *o = l->options;
+    const char *folder;
+    campaign_peer reference;
+    const peer brasa = {.def = peer_def_at(0), .variant = ""};
+    brasa_status status = files_folder(l, &folder);
+    if (status == BRASA_OK)
+        status = start_of(l, &brasa, &reference);
+    if (status != BRASA_OK)
+        return status;
+    campaign_files files = {.ctx = l->ctx, .folder = folder};
+    campaign_options c = {.store = l->store,
+                          .folder = folder,
+                          .name = o->resume ? l->old.name : l->experiment->name,
+                          .text = l->experiment->text,
+                          .scale = l->experiment->small ? "small" : "full",
+                          .machine = facts_of(l, machine_json),
+                          .brasa = facts_of(l, build_json),
+                          .cells = l->experiment->cells,
+                          .count = l->experiment->count,
+                          .doubled = doubled,
+                          .user = l,
+                          .peers = l->peers,
+                          .npeers = l->count,
+                          .reference = &reference,
+                          .source = campaign_exchange(&files),
+                          .seed = o->seed,
+                          .resume = o->resume != NULL,
+                          .retry = o->retry,
+                          .stop = &stop,
+                          .event = tell,
+                          .watcher = l};
+    if (!c.machine || !c.brasa)
+        return out_of_memory(l);
+    catch_signals();
+    l->progress = progress_start(o->quiet);
+    status = campaign_run(l->ctx, &c, result);
+    progress_end(&l->progress);
+    return status;
+}
+
+/* The verdict, and the page. */
+static int show_report(const options *o, int64_t id)
+{
+    char number[32];
+    options report = *o;
+    snprintf(number, sizeof number, "%lld", (long long)id);
+    report.words = 1;
+    report.word[0] = number;
+    return run_lab_report(&report);
+}
+
+static int check_words(const options *o)
+{
+    if (o->resume && o->words)
+        return complain(MISUSED, "--resume goes on with the campaign's own experiment: unexpected '%s'", o->word[0]);
+    if (!o->resume && !o->words)
+        return complain(MISUSED, "lab run: which experiment? Expected a preset (`brasa help experiments`) or a file");
+    if (o->resume && o->scale)
+        return complain(MISUSED, "--resume goes on in the campaign's own size: --scale cannot be given");
+    if (o->scale && strcmp(o->scale, "small") != 0 && strcmp(o->scale, "full") != 0)
+        return complain(MISUSED, "--scale: expected full or small, got '%.60s'", o->scale);
+    return DONE;
+}
+
+int run_lab_run(const options *o)
+{
+    lab l = {.options = o};
+    campaign_result result = {.campaign = 0};
+    int code = check_words(o);
+    if (code != DONE)
+        return code;
+    if (brasa_context_new(NULL, &l.ctx) != BRASA_OK)
+        return complain(FAILED, "out of memory");
+    l.pool.ctx = l.ctx;
+    brasa_status status = store_open(l.ctx, o->store, STORE_WORK, &l.store);
+    if (status == BRASA_OK)
+        status = open_experiment(&l);
+    if (status == BRASA_OK)
+        status = choose_peers(&l);
+    const bool begun = status == BRASA_OK;
+    if (begun)
+        status = run_campaign(&l, &result);
+    store_close(l.store);
+    if (status != BRASA_OK)
+        code = complain(begun ? FAILED : MISUSED, "%s", brasa_context_error(l.ctx));
+    else if (result.stopped)
+        code =
+            complain(STOPPED, "stopped: `brasa lab run --resume %lld --store %s` goes on", (long long)l.id, o->store);
+    else
+        code = show_report(o, result.campaign);
+    experiment_close(l.experiment);
+    pool_free(&l.pool);
+    brasa_context_free(l.ctx);
+    return code;
+}
