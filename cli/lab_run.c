@@ -72,18 +72,47 @@ static fitted cell_name(const lab_cell *c)
     return print_fitted(text, NETWORK_COLUMNS, false);
 }
 
+/* The gate's key ends with a number in brackets, which is of no use to a reader. */
 static void tell_parity(const store_parity *p)
 {
-    if (strcmp(p->status, "same") == 0)
-        printf("gate  %s  the same experiment (%.1g)\n", peer_name(p->peer, p->variant).text, p->worst);
+    const int length = (int)strcspn(p->network, "[");
+    const char *bad = strcmp(p->status, "same") == 0 ? NULL : p->status;
+    if (bad)
+        print_line("gate  %s  %.*s: %s: %s", peer_name(p->peer, p->variant).text, length, p->network, bad, p->detail);
     else
-        print_line("gate  %s  %s: %s", peer_name(p->peer, p->variant).text, p->status, p->detail);
+        print_line("gate  %s  %.*s: the same experiment (%.1g)", peer_name(p->peer, p->variant).text, length,
+                   p->network, p->worst);
+}
+
+/* Who takes part, and who does not. */
+static void tell_peers(const lab *l)
+{
+    int here = 0, missing = 0;
+    for (int i = 0; i < l->count; i++)
+        if (!l->peer[i].why)
+            printf("%s%s%s%s %s", here++ ? ", " : "with ", l->peer[i].def->name, *l->peer[i].variant ? ":" : "",
+                   l->peer[i].variant, l->peer[i].version);
+    for (int i = 0; i < l->count; i++)
+        if (l->peer[i].why)
+            printf("%s%s", missing++ ? ", " : here ? "; without " : "without ", l->peer[i].def->name);
+    puts(missing ? " (`brasa lab peers` says why)" : "");
+}
+
+/* A row of somebody who is not here tells nothing new. */
+static bool is_here(const lab *l, const store_row *r)
+{
+    for (int i = 0; i < l->count; i++)
+        if (l->peers[i].why && strcmp(l->peers[i].name, r->peer) == 0 && strcmp(l->peers[i].variant, r->variant) == 0)
+            return false;
+    return true;
 }
 
 /* What an image took in the steady epochs. */
 static void tell_row(const lab *l, const campaign_event *e)
 {
     const store_row *r = e->row;
+    if (!is_here(l, r))
+        return;
     const int64_t images = experiment_images(l->experiment, e->run->cell);
     printf("[%d/%d]  %s  %s  ", e->number, e->total, cell_name(e->run->cell).text,
            peer_name(r->peer, r->variant).text);
@@ -121,14 +150,16 @@ static void tell(void *user, const campaign_event *e)
         return;
     }
     progress_end(&l->progress);
-    if (e->kind == CAMPAIGN_BEGIN)
+    if (e->kind == CAMPAIGN_BEGIN) {
         heading("%s: %d cell%s, %d run%s at least, into %s",
                 l->experiment->title ? l->experiment->title : l->experiment->name, l->experiment->count,
                 l->experiment->count == 1 ? "" : "s", e->total, e->total == 1 ? "" : "s", l->options->store);
-    else if (e->kind == CAMPAIGN_PARITY)
+        tell_peers(l);
+    } else if (e->kind == CAMPAIGN_PARITY) {
         tell_parity(e->parity);
-    else
+    } else {
         tell_row(l, e);
+    }
     fflush(stdout);
     l->progress = progress_start(l->options->quiet);
 }

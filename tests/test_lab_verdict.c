@@ -152,12 +152,16 @@ TEST(who_is_missing)
     campaign_begin(&c, "missing");
     add_cell(&c, "alexnet", "synth:fire", 791, 1);
     fail_row(add_row(&c, "mxnet", "", 1, 0), "refused", "no such layer", NULL);
+    fail_row(add_row(&c, "paddle", "", 1, 0), "refused", "not installed (brasa lab install paddle)", NULL);
+    fail_row(add_row(&c, "tensorflow", "", 1, 0), "refused", "not installed (brasa lab install tensorflow)", NULL);
     fail_row(add_row(&c, "jax", "", 1, 0), "different", "conv1: rms 0.31, expected 0.29", NULL);
     lab_verdict v = verdict_of(&c);
     CHECK_TEXT(v.headline, "Nobody got through: there is nothing to rank.");
-    CHECK_TEXT(line(&v, "mxnet"), "mxnet has no result in 1 cell (alexnet: refused: no such layer).");
-    CHECK_TEXT(line(&v, "jax"),
-               "jax has no result in 1 cell (alexnet: not the same experiment: conv1: rms 0.31, expected 0.29).");
+    CHECK_TEXT(line(&v, "mxnet"), "mxnet took no part: no such layer.");
+    CHECK_TEXT(line(&v, "Not installed"), "Not installed here: paddle, tensorflow (`brasa lab install NAME`).");
+    CHECK_TEXT(
+        line(&v, "jax"),
+        "jax has no result in 1 of 1 cells (alexnet: not the same experiment: conv1: rms 0.31, expected 0.29).");
     add_rows(&c, "brasa", "", 0.1, 0.01);
     v = verdict_of(&c);
     CHECK_TEXT(v.headline, "brasa is fastest in 1 of 1 cells, in which nobody else got through.");

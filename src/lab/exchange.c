@@ -147,8 +147,8 @@ static brasa_status read_optimizer(exchange *e, uint64_t *hash)
     json_open(&digest, NULL, '{');
     write_optimizer(e, &digest);
     json_close(&digest, '}');
-    e->key = pool_text(&e->pool, "%016llx", (unsigned long long)*hash);
-    return e->key ? BRASA_OK : fail_memory(e->pool.ctx, 17);
+    e->key = pool_text(&e->pool, "%s, %s [%016llx]", e->cell->network, e->cell->optimizer, (unsigned long long)*hash);
+    return e->key ? BRASA_OK : fail_memory(e->pool.ctx, strlen(e->cell->optimizer));
 }
 
 /* --- opening ------------------------------------------------------------------------------------------------- */

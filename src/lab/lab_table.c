@@ -150,7 +150,7 @@ static void make_parity(table_writer *w, const lab_results *r, lab_table *out)
         const result_parity *y = &r->parities[i];
         const bool plain = !y->variant || !*y->variant;
         table_put(w, "%s%s%s%s", y->peer, plain ? "" : " (", plain ? "" : y->variant, plain ? "" : ")");
-        table_put(w, "%s", y->network);
+        table_put(w, "%.*s", (int)strcspn(y->network, "["), y->network); /* a number of the gate's own */
         table_put(w, "%s", y->status);
         table_put(w, "%s", show_short(y->worst).text);
         table_put(w, "%s", y->detail ? y->detail : "");

@@ -365,23 +365,57 @@ static void say_accuracy(speaker *s)
     }
 }
 
-/* Those without a time, and why: the first reason of each. */
+/* The first entry of a peer without a time, and how many there are. */
+static const result_entry *first_missing(const lab_results *r, int name, int *missing)
+{
+    const result_entry *first = NULL;
+    *missing = 0;
+    for (int i = 0; i < r->entry_count; i++)
+        if (r->entries[i].name == name && !r->entries[i].done) {
+            first = first ? first : &r->entries[i];
+            ++*missing;
+        }
+    return first;
+}
+
+/* Whether a peer is missing on this machine only because nobody installed it. */
+static bool not_installed(const result_entry *e)
+{
+    return e && e->reason && strcmp(e->status, "refused") == 0 && strncmp(e->reason, "not installed", 13) == 0;
+}
+
+/* Those who could be here: one sentence for all of them. */
+static void say_not_installed(speaker *s)
+{
+    int missing, count = 0;
+    for (int name = 0; name < s->r->name_count; name++)
+        if (not_installed(first_missing(s->r, name, &missing)))
+            say(s, "%s%s", count++ ? ", " : "Not installed here: ", s->r->names[name]);
+    if (!count)
+        return;
+    say(s, " (`brasa lab install NAME`).");
+    end_line(s);
+}
+
+/* Those without a time, and why: the first reason of each, with its cell where others of theirs got through. */
 static void say_missing(speaker *s)
 {
+    say_not_installed(s);
     for (int name = 0; name < s->r->name_count; name++) {
-        const result_entry *first = NULL;
-        int missing = 0;
-        for (int i = 0; i < s->r->entry_count; i++)
-            if (s->r->entries[i].name == name && !s->r->entries[i].done) {
-                first = first ? first : &s->r->entries[i];
-                missing++;
-            }
-        if (!missing)
+        int missing, all = 0;
+        const result_entry *first = first_missing(s->r, name, &missing);
+        if (!first || not_installed(first))
             continue;
-        say(s, "%s has no result in %d cell%s (%s: %s%s%s).", s->r->names[name], missing, missing == 1 ? "" : "s",
-            s->r->cells[first->cell].title,
-            strcmp(first->status, "different") == 0 ? "not the same experiment" : first->status,
-            first->reason ? ": " : "", first->reason ? first->reason : "");
+        for (int i = 0; i < s->r->entry_count; i++)
+            all += s->r->entries[i].name == name;
+        if (missing == all && strcmp(first->status, "refused") == 0)
+            say(s, "%s took no part", s->r->names[name]);
+        else
+            say(s, "%s has no result in %d of %d cells (%s: %s", s->r->names[name], missing, all,
+                s->r->cells[first->cell].title,
+                strcmp(first->status, "different") == 0 ? "not the same experiment" : first->status);
+        say(s, "%s%s%s", first->reason ? ": " : "", first->reason ? first->reason : "",
+            missing == all && strcmp(first->status, "refused") == 0 ? "." : ").");
         end_line(s);
     }
 }
