@@ -74,7 +74,7 @@ static bool follow(monitor *m, double seconds)
 static void end_all(monitor *m)
 {
     int how;
-    while (monitor_signal(m, SIGKILL) > 0 || !monitor_reap(m, &how))
+    while (monitor_signal(m, SIGKILL) > 0 || !monitor_reap(m, &how) || monitor_left(m) > 0)
         sleep_for(0.01);
 }
 

@@ -23,7 +23,7 @@
 #include <unistd.h>
 
 /* Processes watched, and those of the whole machine. Samples of later than FINE seconds are kept once a second. */
-enum { MOST_WATCHED = 512, MOST_LISTED = 1 << 16, FINE = 600, PAUSE = 500 };
+enum { MOST_WATCHED = 512, MOST_LISTED = 1 << 16, FINE = 600, PAUSE = 1000, LOOK_PAUSE = 300 };
 
 /* A look that is made again and again: not before `due`. */
 typedef struct pace {
@@ -236,12 +236,9 @@ int64_t monitor_memory(const monitor *m)
     return m->rss;
 }
 
-int monitor_living(const monitor *m)
+int monitor_left(const monitor *m)
 {
-    int count = 0;
-    for (int i = 0; i < m->count; i++)
-        count += m->list[i].now.state != 'Z';
-    return count;
+    return m->count;
 }
 
 /* Reads all of them into the sample; those that are gone are dropped. */
@@ -378,7 +375,7 @@ brasa_status monitor_look(monitor *m, const char *phase)
     if (now < m->look.due)
         return BRASA_OK;
     due(m, &m->find, now, PAUSE, look_new, &s);
-    due(m, &m->look, now, PAUSE, read_all, &s);
+    due(m, &m->look, now, LOOK_PAUSE, read_all, &s);
     due(m, &m->switch_, now, PAUSE, look_switches, &s);
     look_memory(m, &s, now);
     count_epochs(m, phase, now);
@@ -392,10 +389,13 @@ int monitor_signal(monitor *m, int signal)
     store_sample unused = {.pss = -1};
     find_new(m);
     read_all(m, &unused);
-    for (int i = 0; i < m->count; i++) /* none of them can be another's number: it was there just now */
-        if (m->list[i].now.state != 'Z')
-            kill(m->list[i].proc.pid, signal);
-    return monitor_living(m);
+    int living = 0;
+    for (int i = 0; i < m->count; i++)
+        if (m->list[i].now.state != 'Z') {
+            kill(m->list[i].proc.pid, signal); /* no other process can have its number: it was there just now */
+            living++;
+        }
+    return living;
 }
 
 static double seconds(struct timeval t)

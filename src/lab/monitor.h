@@ -3,7 +3,7 @@
  * Ten times a second processor time, memory, threads, faults, swap and what was read from disks; context switches,
  * which must be asked of every thread, new processes, for which all numbers must be gone through, and PSS, for which
  * the kernel walks all pages (once a second at most), less often where there is much to look at: the pause after each
- * such look is so long that it costs a five-hundredth of a processor. Processes that live shorter than a look away
+ * such look is so long that it costs a thousandth of a processor. Processes that live shorter than a look away
  * may be missed, but their time, faults and reads count for the parent that waits for them. Sums at the end are the
  * kernel's own, not the samples'.
  *
@@ -36,12 +36,12 @@ brasa_status monitor_look(monitor *m, const char *phase);
 bool monitor_over(const monitor *m);
 /* The memory of the last look: RSS. */
 int64_t monitor_memory(const monitor *m);
-/* Sends a signal to all of them, first looking for new ones; how many there are. */
+/* Sends a signal to all of them, first looking for new ones; how many live. */
 int monitor_signal(monitor *m, int signal);
 /* Waits for those that are over and ours to wait for. Whether the first one is over, how (as of waitpid). */
 bool monitor_reap(monitor *m, int *how);
-/* How many are left, the first one included. */
-int monitor_living(const monitor *m);
+/* How many are left, those that are over and not waited for included. */
+int monitor_left(const monitor *m);
 
 /* Since the start; -1, NAN: unknown. */
 typedef struct monitor_totals {

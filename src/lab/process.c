@@ -279,18 +279,20 @@ static brasa_status wait_and_read(running *u, double now)
     return list[0].revents ? read_output(u) : BRASA_OK;
 }
 
-/* Over is a run when the runner is, and nobody is left of it, and the pipes are read. */
+/* Over is a run when the runner is, and nobody is left of it, and the pipes are read. Those whose parents are gone
+ * are ours to wait for, once the last look has seen that. */
 static bool is_over(running *u, double now)
 {
     if (!u->over && monitor_reap(u->monitor, &u->how))
         u->over = now;
     if (!u->over)
         return u->asked && now > u->asked + grace + give_up;
-    monitor_reap(u->monitor, &u->how);
-    const bool pipes = u->process.output >= 0 || u->process.errors >= 0;
     if (now > u->over + drain + give_up)
         return true;
-    return monitor_signal(u->monitor, 0) == 0 && (!pipes || now > u->over + drain);
+    const int living = monitor_signal(u->monitor, 0);
+    monitor_reap(u->monitor, &u->how);
+    const bool pipes = u->process.output >= 0 || u->process.errors >= 0;
+    return living == 0 && monitor_left(u->monitor) == 0 && (!pipes || now > u->over + drain);
 }
 
 /* What fails here, for want of memory, is told once the runner is over. */
