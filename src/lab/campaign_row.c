@@ -69,18 +69,23 @@ static void fill(store_row *row, const process_result *r)
     row->tail = r->tail;
 }
 
-/* How many processors are busy with other things, and how fast they are: just before a run. */
+static double clock_of(clockid_t which)
+{
+    struct timespec t;
+    clock_gettime(which, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* How fast the processors are, and how many are busy with other things: just before a run. In this order: OpenMP's
+ * threads wait busily for some milliseconds after their work, which must not fall into the run. */
 static void look_around(store_row *row, const lab_cell *cell)
 {
     static const struct timespec window = {.tv_nsec = 200000000};
-    struct timespec before, after;
-    const double busy = proc_busy();
-    clock_gettime(CLOCK_MONOTONIC, &before);
-    nanosleep(&window, NULL); /* a signal may end it early: the clock knows */
-    clock_gettime(CLOCK_MONOTONIC, &after);
-    const double took = (double)(after.tv_sec - before.tv_sec) + 1e-9 * (double)(after.tv_nsec - before.tv_nsec);
-    row->load_before = (proc_busy() - busy) / took;
     row->fma_gflops = peak_median(cell->threads ? (int)cell->threads : threads_available()) * 1e-9;
+    const double own = clock_of(CLOCK_PROCESS_CPUTIME_ID), busy = proc_busy(), before = clock_of(CLOCK_MONOTONIC);
+    nanosleep(&window, NULL); /* a signal may end it early: the clock knows */
+    const double others = proc_busy() - busy - (clock_of(CLOCK_PROCESS_CPUTIME_ID) - own);
+    row->load_before = (others < 0 ? 0 : others) / (clock_of(CLOCK_MONOTONIC) - before);
 }
 
 /* Why there is nothing to run; row->status is NULL where there is. */
