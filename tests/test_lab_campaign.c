@@ -427,6 +427,8 @@ TEST(memory_runs_out)
 
 TEST(needs_sqlite)
 {
+    start();
+    stop();
     SKIP("this build has no SQLite");
 }
 
