@@ -1,0 +1,302 @@
+"""Paddle as a peer of the lab: nn layers, paddle.optimizer, paddle.io.DataLoader with Paddle's transforms, NCHW.
+
+Variants: dynamic (each layer as it is called), static (the network as one program, paddle.jit.to_static). Pictures
+are read by Pillow in worker processes.
+"""
+import os
+
+import runner
+
+
+# --- layers ---------------------------------------------------------------------------------------------------------
+
+
+def convolution(node):
+    top, left, bottom, right = node.pad
+    return nn.Conv2D(node.in_shape[0], node.channels, node.kernel, node.stride, [top, bottom, left, right],
+                     node.dilation, node.groups, bias_attr=None if node.bias else False)
+
+
+def batchnorm(node):
+    kind = nn.BatchNorm2D if len(node.in_shape) == 3 else nn.BatchNorm1D
+    learns = None if node.affine else False
+    return kind(node.in_shape[0], 1 - node.momentum, node.epsilon, learns, learns,
+                use_global_stats=True if node.settings.get("frozen") else None)
+
+
+def window(node):
+    """What both pools take; the windows that `ceil` adds are made by padding."""
+    top, left, bottom, right = runner.pads(node)
+    return list(node.size), runner.strides(node), [top, bottom, left, right]
+
+
+def avgpool(node):
+    size, stride, pads = window(node)
+    if not node.count_pad or (tuple(node.pad) == runner.pads(node) and pads[0::2] == pads[1::2]):
+        return nn.AvgPool2D(size, stride, pads, exclusive=not node.count_pad)
+    top, bottom, left, right = pads
+    whole = nn.Sequential(nn.Pad2D([left, right, top, bottom]), nn.AvgPool2D(size, stride))
+    factor = size[0] * size[1] / runner.pool_pixels(node)
+
+    class Shared(nn.Layer):
+        """Means of whole windows, made those of the pixels that count."""
+
+        def __init__(self):
+            super().__init__()
+            self.whole = whole
+            self.register_buffer("factor", paddle.to_tensor(factor[None, None]))
+
+        def forward(self, x):
+            return self.whole(x) * self.factor
+
+    return Shared()
+
+
+def lrn(node):
+    alpha = node.alpha if node.divide else node.alpha * node.size  # Paddle divides
+    return nn.LocalResponseNorm(node.size, alpha, node.beta, node.k)
+
+
+LAYERS = {
+    "conv2d": convolution,
+    "dense": lambda node: nn.Linear(node.in_shape[0], node.features, bias_attr=None if node.bias else False),
+    "batchnorm": batchnorm,
+    "relu": lambda node: nn.ReLU(),
+    "relu6": lambda node: nn.ReLU6(),
+    "leaky_relu": lambda node: nn.LeakyReLU(node.slope),
+    "sigmoid": lambda node: nn.Sigmoid(),
+    "tanh": lambda node: nn.Tanh(),
+    "gelu": lambda node: nn.GELU(approximate=node.settings.get("approximate") == "tanh"),
+    "softmax": lambda node: nn.Softmax(1),
+    "maxpool": lambda node: nn.MaxPool2D(*window(node)),
+    "avgpool": avgpool,
+    "adaptive_avgpool": lambda node: nn.AdaptiveAvgPool2D(tuple(node.size)),
+    "global_avgpool": lambda node: nn.AdaptiveAvgPool2D(1) if len(node.shape) == 3 else
+    nn.Sequential(nn.AdaptiveAvgPool2D(1), nn.Flatten()),
+    "lrn": lrn,
+    "dropout": lambda node: nn.Dropout(node.p),
+    "flatten": lambda node: nn.Flatten(),
+    "reshape": lambda node: nn.Unflatten(1, node.shape) if len(node.in_shape) == 1 else
+    nn.Sequential(nn.Flatten(), nn.Unflatten(1, node.shape)),
+}
+
+
+def joined(node):
+    """A function of a list of inputs."""
+    if node.op == "concat":
+        return lambda inputs: paddle.concat(inputs, node.axis)
+    if node.op not in ("add", "multiply"):
+        raise runner.Refused("this runner has no layer '%s'" % node.op)
+
+    def join(inputs):
+        value = inputs[0]
+        for other in inputs[1:]:
+            value = value + other if node.op == "add" else value * other
+        return value
+
+    return join
+
+
+def model_of(net):
+    class Model(nn.Layer):
+        def __init__(self):
+            super().__init__()
+            self.calls, self.layer_of, self.see = [], {}, None
+            for i, node in enumerate(net.nodes):
+                if node.op in LAYERS:
+                    layer = self.layer_of[node.name] = LAYERS[node.op](node)
+                    self.add_sublayer("layer%d" % i, layer)  # a name may have no dots here
+                    self.calls.append((node, layer))
+                else:
+                    self.calls.append((node, joined(node)))
+
+        def forward(self, image):
+            values = {"image": image}
+            for node, call in self.calls:
+                inputs = [values[name] for name in node.inputs]
+                values[node.output] = call(inputs[0] if node.op in LAYERS else inputs)
+                if self.see is not None:
+                    self.see(node.name, values[node.output])
+            return values[net.nodes[-1].output]
+
+    return Model()
+
+
+# --- the peer -------------------------------------------------------------------------------------------------------
+
+
+class Pictures:
+    """A map-style data set, as Paddle's DatasetFolder is one. It gives arrays of numpy: a worker that was forked when
+    Paddle had computed something must not use it."""
+
+    def __init__(self, part):
+        from paddle.vision import transforms as T
+        t = part.settings
+        crop = tuple(t.get("crop") or (0, 0))
+        steps = [T.Resize(t["resize"])] if t.get("resize") else []
+        if all(crop):
+            steps.append(T.RandomCrop(crop) if part.train and t.get("random_crop") else T.CenterCrop(crop))
+        if part.train and t.get("flip", "none") != "none":
+            steps.append(T.RandomHorizontalFlip() if t["flip"] == "horizontal" else T.RandomVerticalFlip())
+        steps += [T.Transpose(), T.Normalize((part.mean / part.scale).tolist(), (part.std / part.scale).tolist())]
+        self.files, self.labels, self.transform = part.files, part.labels, T.Compose(steps)
+        self.form = "L" if part.channels == 1 else "RGB"
+
+    def __len__(self):
+        return len(self.labels)
+
+    def __getitem__(self, i):
+        from PIL import Image
+        with Image.open(self.files[i]) as image:
+            return self.transform(image.convert(self.form)), int(self.labels[i])
+
+
+class Arrays:
+    def __init__(self, part):
+        self.samples, self.labels = part.samples, part.labels
+
+    def __len__(self):
+        return len(self.labels)
+
+    def __getitem__(self, i):
+        return self.samples[i], self.labels[i]
+
+
+class Paddle(runner.Peer):
+    framework = "Paddle"
+    variants = ("dynamic", "static")
+
+    def setup(self, e):
+        global paddle, nn
+        self.e, threads = e, e["threads"]
+        os.environ["OMP_NUM_THREADS"] = os.environ["FLAGS_paddle_num_threads"] = str(threads)
+        import paddle
+        from paddle import nn
+        if e["device"] != "cpu" and not paddle.device.is_compiled_with_cuda():
+            raise runner.Refused("Paddle %s is built without CUDA" % paddle.__version__)
+        paddle.set_device("cpu" if e["device"] == "cpu" else "gpu")
+        paddle.seed(e["seed"])
+        runner.numpy.random.seed(e["seed"])  # Paddle's sampler draws from it
+        self.workers, self.static = runner.loader_threads(threads), e["variant"] == "static"
+        detail = {"omp_threads": threads, "FLAGS_paddle_num_threads": threads, "format": "NCHW",
+                  "static": self.static, "mkl": paddle.version.with_mkl,
+                  "pictures": "Pillow in processes: %d" % self.workers}
+        return paddle.__version__, detail
+
+    def build(self, e, net):
+        self.plain = model_of(net)
+        self.weights = []
+        places = {"running_mean": "_mean", "running_var": "_variance"}
+        for node in net.nodes:
+            for what, array in net.arrays(node).items():
+                tensor = getattr(self.plain.layer_of[node.name], places.get(what, what))
+                turned = array.T if node.op == "dense" and what == "weight" else array  # inputs x outputs
+                tensor.set_value(runner.numpy.ascontiguousarray(turned))
+                self.weights.append((node.params[what], tensor))
+        self.plain.train()
+        self.forward = self.plain.forward  # layer by layer: to_static puts another in its place
+        spec = paddle.static.InputSpec([None] + list(net.input), "float32", "image")
+        self.model = paddle.jit.to_static(self.plain, [spec], full_graph=True) if self.static else self.plain
+        self.loss = nn.CrossEntropyLoss()
+        self.optimizer, self.before_step, self.schedule = optimizer(runner.Rule(e), self.plain.parameters())
+        learnt = [int(p.size) for p in self.plain.parameters() if not p.stop_gradient]
+        heavy = sum(isinstance(layer, (nn.Conv2D, nn.Linear)) for layer in self.plain.sublayers())
+        return sum(learnt), sum(learnt), heavy
+
+    def feed(self, x, y):
+        return paddle.to_tensor(x), paddle.to_tensor(y)
+
+    def outputs(self, x, see):
+        kept = [(tensor, tensor.numpy().copy()) for _, tensor in self.weights]
+        self.plain.see = lambda name, value: see(name, value.numpy())
+        with paddle.no_grad():
+            self.forward(x)
+        self.plain.see = None
+        for tensor, value in kept:
+            tensor.set_value(value)
+
+    def params(self):
+        return [(name, tensor.numpy()) for name, tensor in self.weights]
+
+    def loader(self, part):
+        pictures = part.files is not None
+        return paddle.io.DataLoader(Pictures(part) if pictures else Arrays(part), batch_size=self.e["batch"],
+                                    shuffle=part.train, num_workers=self.workers if pictures else 0,
+                                    persistent_workers=pictures)
+
+    def first(self, batches, rest):
+        """By a loader without workers: one with them cannot begin anew before it came to its end."""
+        return [next(iter(paddle.io.DataLoader(batches.dataset, batch_size=self.e["batch"], shuffle=True)))]
+
+    def step(self, x, y):
+        loss = self.loss(self.model(x), y)
+        loss.backward()
+        if self.before_step:
+            self.before_step()
+        self.optimizer.step()
+        self.optimizer.clear_grad()
+        if self.schedule:
+            self.schedule.step()
+        return loss.detach()
+
+    def evaluate(self, batches):
+        self.model.eval()
+        with paddle.no_grad():
+            result = super().evaluate(batches)
+        self.model.train()
+        return result
+
+    def test(self, x, y):
+        logits = self.model(x)
+        return self.loss(logits, y), (logits.argmax(1) == y).sum()
+
+    def sync(self):
+        if self.e["device"] != "cpu":
+            paddle.device.synchronize()
+
+
+def optimizer(rule, params):
+    """The optimizer, what to call before its steps or None, and the schedule of its rate or None."""
+    o, before = paddle.optimizer, None
+    rule.check_rate(inside=rule.name == "rmsprop")
+    decays = o.lr.InverseTimeDecay(rule.lr, rule.decay) if rule.decay else None
+    if rule.weight_decay and rule.decoupled and rule.name != "adamw" and (rule.name != "sgd" or rule.momentum):
+        raise runner.Refused("Paddle's %s adds weight decay to the gradient, the dialect '%s' does not"
+                             % (rule.name, rule.dialect))
+    settings = {"learning_rate": decays or rule.lr, "parameters": params, "weight_decay": rule.weight_decay or None}
+    if rule.name == "sgd" and rule.momentum:
+        made = o.Momentum(momentum=rule.momentum, use_nesterov=rule.nesterov, **settings)
+    elif rule.name == "sgd":
+        made = o.SGD(**settings)
+    elif rule.name == "rmsprop":
+        if not rule.epsilon_inside:
+            raise runner.Refused("Paddle's RMSProp adds epsilon below the root, the dialect '%s' to the root"
+                                 % rule.dialect)
+        made = o.RMSProp(rho=rule.rho, epsilon=rule.epsilon, momentum=rule.momentum, **settings)
+    elif rule.name == "adadelta":
+        made = o.Adadelta(rho=rule.rho, epsilon=rule.epsilon, **settings)
+    elif rule.name in ("adam", "adamw"):
+        if rule.name == "adamw":
+            settings["weight_decay"] = rule.weight_decay
+        made = (o.Adam if rule.name == "adam" else o.AdamW)(beta1=rule.beta1, beta2=rule.beta2, epsilon=rule.epsilon,
+                                                            **settings)
+        before = raw_epsilon(made, rule) if rule.epsilon_hat else None
+    else:
+        raise runner.Refused("Paddle has no optimizer '%s'" % rule.name)
+    return made, before, decays
+
+
+def raw_epsilon(made, rule):
+    """Epsilon beside the root that is not corrected, as a value that changes with the steps."""
+    steps = 0
+
+    def before():
+        nonlocal steps
+        steps += 1
+        made._epsilon = rule.epsilon / (1 - rule.beta2 ** steps) ** 0.5
+
+    return before
+
+
+if __name__ == "__main__":
+    runner.main(Paddle())
