@@ -81,7 +81,9 @@ def lrn(node):
     if node.size % 2 == 0:
         raise runner.Refused("MXNet's LRN has windows of odd size only, not of %d" % node.size)
     alpha = node.alpha if node.divide else node.alpha * node.size  # MXNet divides
-    return lambda F, x: F.LRN(x, alpha=alpha, beta=node.beta, knorm=node.k, nsize=node.size)
+    # In a hybridized graph MXNet 1.9.1 with oneDNN gives what lies before it a wrong gradient (as in ReLU, LRN,
+    # max pool). An operation before it that oneDNN does not have puts it right.
+    return lambda F, x: F.LRN(x * 1.0, alpha=alpha, beta=node.beta, knorm=node.k, nsize=node.size)
 
 
 def gelu(node):
