@@ -127,7 +127,30 @@ def table():
     return b
 
 
-NETWORKS = {"small": small, "wide": wide, "table": table}
+def classic():
+    """What Caffe has too: as AlexNet, GoogLeNet and ResNet are made."""
+    b = Builder((3, 30, 27))
+    x = b.plain("relu", b.conv("image", 8, 5, 2, (2, 2, 2, 2), name="FIRST"))
+    x = b.plain("lrn", x, size=5, alpha=0.3, beta=0.75, k=1.0, divide=False)
+    x = b.pool("maxpool", x, 3, 2, ceil=True)
+    y = b.plain("relu", b.norm(b.conv(x, 8, 3, 1, (1, 1, 1, 1), groups=2, bias=False)))
+    y = b.norm(b.conv(y, 8, 3, 1, (2, 2, 2, 2), bias=False, dilation=2), affine=False)
+    x = b.plain("relu", b.add("add", [y, x], b.shapes[x]))
+    z = b.plain("tanh", b.plain("leaky_relu", x, slope=0.1))
+    x = b.add("concat", [x, b.plain("sigmoid", z)], (16,) + b.shapes[x][1:], axis=1)
+    x = b.pool("avgpool", x, 3, 1, (1, 1, 1, 1), count_pad=True)
+    x = b.pool("avgpool", x, 2, 2, (1, 1, 1, 1), ceil=True, count_pad=True)
+    x = b.pool("maxpool", x, 2, 1)
+    x = b.add("adaptive_avgpool", x, b.shapes[x], size=list(b.shapes[x][1:]))
+    g = b.add("global_avgpool", x, [16])
+    x = b.plain("dropout", b.plain("relu", b.dense(b.flatten(x), 12)), p=0.5)
+    x = b.add("concat", [x, g], [28], axis=1)
+    x = b.add("reshape", x, [7, 2, 2])
+    b.dense(b.flatten(x), 4, name="logits")
+    return b
+
+
+NETWORKS = {"small": small, "wide": wide, "classic": classic, "table": table}
 
 
 class Exchange:
