@@ -115,14 +115,14 @@ static brasa_status find_python(pool *p, const char *versions, install_plan *out
                 out->def->name, versions);
 }
 
-/* The smaller builds, where they are of use and can be had. */
+/* The smaller builds, where they are of use and can be had: from the index that BRASA_CPU_INDEX names. */
 static brasa_status choose_index(pool *p, const char *text, install_plan *out)
 {
     static const char code[] = "import sys, urllib.request; urllib.request.urlopen(sys.argv[1], timeout=10)";
-    const char *index = lock_says(p, text, "cpu-index");
+    const char *index = getenv("BRASA_CPU_INDEX");
     command_result said;
     out->bytes = read_size(lock_says(p, text, "disk"));
-    if (!index || has_gpu())
+    if (!index || !*index || has_gpu())
         return BRASA_OK;
     const char *const argv[] = {out->python, "-I", "-c", code, index, NULL};
     const brasa_status status = command_run(p->ctx, &(command){.argv = argv, .seconds = ask_seconds}, &said);

@@ -3,8 +3,8 @@
  * A lock is what `pip install -r` reads. Its comments say more:
  *     # python: 3.11 3.12             versions that the pins work on, the best first
  *     # disk: 5.6G                    what the environment takes
- *     # cpu-index: URL                where smaller builds for the CPU alone are
- * The index is asked where there is no GPU and it answers; PyPI has all that the lock names, too.
+ * Where there is no GPU, BRASA_CPU_INDEX may name an index of builds for the CPU alone, which are smaller; it is
+ * asked first, and PyPI has all that the lock names, too.
  *
  * An environment is made in a hidden folder beside its place, tried, then renamed: it is there whole or not at all.
  */
