@@ -511,7 +511,7 @@ static const struct {
     {"vgg16", 1416229056},
     {"resnet18", 504262336},
     {"resnet50", 2241947328},
-    {"mobilenet_v2", 1723399744},
+    {"mobilenet_v2", 1569259072},
     {"googlenet", 917732672},
     {"googlenet_aux", 943824256},
     {"googlenet_caffe", 731144896},

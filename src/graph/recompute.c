@@ -3,8 +3,8 @@
  * A convolution's weight gradient reads the convolution's input once more, long after the forward pass. Where that is
  * the output of batch norm with its activation, batch norm's own gradient keeps its input: the output is let go, and
  * made again right before the weight gradient, with the same bits. In ResNet-50 that is a seventh of the memory of a
- * step. It costs one more pass over memory: worth it where the reader computes for much longer than that, and where
- * the tensor is large.
+ * step. It costs one more pass over memory: worth it where the tensor is large and the reader computes for much longer
+ * than that, or where the tensor is so large that a few of its kind are what a step needs most of its memory for.
  */
 #include "graph/graph.h"
 #include "ops/op.h"
@@ -12,6 +12,7 @@
 enum {
     LEAST_BYTES = 4 << 20,
     LEAST_FLOPS = 400, /* of the reader for each element: a pass takes as long as about 100 of them (Zen 4) */
+    HUGE_BYTES = 128 << 20,
 };
 
 typedef struct recompute {
@@ -31,16 +32,17 @@ static void find_readers(recompute *r)
     }
 }
 
-/* Node i is the only one of the backward pass that reads value v, and that takes long enough. */
+/* Node i is the only one of the backward pass that reads value v, and takes long enough, or v is huge. */
 static bool is_worth(const recompute *r, int i, int v)
 {
     const graph *g = r->g;
     const node *reader = &g->nodes[i];
     const double count = (double)shape_count(&g->values[v].shape);
+    const double bytes = count * (double)dtype_size(g->values[v].type);
     if (r->gradients[v] != 1 || g->values[v].output)
         return false;
-    return r->all || (count * (double)dtype_size(g->values[v].type) >= LEAST_BYTES && reader->op->cost &&
-                      reader->op->cost(g, reader).flops >= LEAST_FLOPS * count);
+    return r->all || bytes >= HUGE_BYTES ||
+           (bytes >= LEAST_BYTES && reader->op->cost && reader->op->cost(g, reader).flops >= LEAST_FLOPS * count);
 }
 
 /* The node that makes input k of node i again, for that alone, or -1. */
