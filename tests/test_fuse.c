@@ -183,6 +183,7 @@ typedef struct counts {
     int pools;     /* max-poolings with an activation in them */
     int again;     /* outputs of batch norm that are made again for a gradient */
     int sums;      /* gradients of batch norm with a sum of gradients in them */
+    int summed;    /* of those made again: with a residual */
 } counts;
 
 static const struct network {
@@ -190,14 +191,20 @@ static const struct network {
     void (*build)(brasa_graph *g);
     counts training, evaluation;
 } networks[] = {
-    {"tiny_resnet", build_tiny_resnet, {2, 5, 2, 2, .again = 3, .sums = 2}, {.residuals = 2, .folds = 4}},
+    {"tiny_resnet",
+     build_tiny_resnet,
+     {2, 5, 2, 2, .again = 3, .sums = 2, .summed = 1},
+     {.residuals = 2, .folds = 4}},
     {"mobile", build_mobile, {1, 2, .again = 2}, {.residuals = 1, .folds = 2}},
-    {"two mobile blocks", build_mobiles, {2, 2, 0, 1, .again = 3, .sums = 2}, {.residuals = 2, .folds = 3}},
+    {"two mobile blocks",
+     build_mobiles,
+     {2, 2, 0, 1, .again = 3, .sums = 2, .summed = 1},
+     {.residuals = 2, .folds = 3}},
     {"a shared sum", build_shared_sum, {.flats = 2}, {.folds = 1}},
     {"relu6 of a sum", build_relu6_sum, {1, 1, 1, 1, 0, 0}, {.residuals = 1}},
     {"not affine", build_not_affine, {1, 2, 1, 1, .again = 1, .sums = 1}, {.residuals = 1}},
     {"frozen", build_frozen, {1, 2, 1, 1, .again = 1, .sums = 1}, {.residuals = 1}},
-    {"vectors", build_vectors, {1, 2, 1, 1, .again = 1, .sums = 1}, {.residuals = 1}},
+    {"vectors", build_vectors, {1, 2, 1, 1, .again = 1, .sums = 1, .summed = 1}, {.residuals = 1}},
     {"shared", build_shared, {.relus = 3, .sums = 1}, {.relus = 1}},
     {"an output", build_output, {0, 1, 1, 1, 0, 0}, {0}},
     {"a shared convolution", build_shared_conv, {1, 1, 0, 0, 0, 0}, {.residuals = 1}},
@@ -220,7 +227,8 @@ static counts count_nodes(const graph *g)
         const batchnorm_attr *t = g->nodes[i].attr;
         const bool forward = op == &batchnorm_train_op || op == &batchnorm_eval_op;
         const bool grad = op == &batchnorm_train_grad_op || op == &batchnorm_eval_grad_op;
-        c.residuals += forward && t->residual;
+        const bool again = forward && g->nodes[i].role == ROLE_GRADIENT;
+        c.residuals += forward && !again && t->residual;
         c.flats += grad && t->flat != ACT_NONE;
         c.by_dst += grad && t->reads_dst;
         c.dres += grad && t->keeps_dres;
@@ -228,7 +236,8 @@ static counts count_nodes(const graph *g)
         c.folds += op == &batchnorm_fold_op;
         c.relus += op == &relu_op || op == &relu6_op || op == &relu_grad_op || op == &relu6_grad_op;
         c.drops += op == &dropout_relu_grad_op;
-        c.again += forward && g->nodes[i].role == ROLE_GRADIENT;
+        c.again += again;
+        c.summed += again && t->residual;
         c.pools += op == &maxpool_op && g->nodes[i].act != ACT_NONE;
     }
     return c;
@@ -247,6 +256,7 @@ static void check_counts(const graph *g, counts want)
     CHECK_INT(got.pools, want.pools);
     CHECK_INT(got.again, want.again);
     CHECK_INT(got.sums, want.sums);
+    CHECK_INT(got.summed, want.summed);
 }
 
 /* --- the same numbers ----------------------------------------------------------------------------------------- */
@@ -340,10 +350,19 @@ TEST(switches)
     } rows[] = {
         {"all but activations", FUSE_ALL & ~FUSE_ACTIVATIONS, {2, 5, 5, 2, 0, 5, .sums = 2}, {2, 0, 0, 0, 4, 5}},
         {"all but sums", FUSE_ALL & ~FUSE_RESIDUALS, {0, 5, 2, 2, .again = 3, .sums = 2}, {.folds = 6}},
-        {"all but gradients", FUSE_ALL & ~FUSE_FLAT, {.residuals = 2, .relus = 5}, {.residuals = 2, .folds = 4}},
-        {"all but sums of gradients", FUSE_ALL & ~FUSE_SUMS, {2, 5, 2, 2, .again = 3}, {.residuals = 2, .folds = 4}},
-        {"all but folding", FUSE_ALL & ~FUSE_FOLD, {2, 5, 2, 2, .again = 3, .sums = 2}, {.residuals = 2}},
-        {"activations alone", FUSE_ACTIVATIONS, {.relus = 5}, {0}},
+        {"all but gradients",
+         FUSE_ALL & ~FUSE_FLAT,
+         {.residuals = 2, .relus = 5, .again = 3, .summed = 1},
+         {.residuals = 2, .folds = 4}},
+        {"all but sums of gradients",
+         FUSE_ALL & ~FUSE_SUMS,
+         {2, 5, 2, 2, .again = 3, .summed = 1},
+         {.residuals = 2, .folds = 4}},
+        {"all but folding",
+         FUSE_ALL & ~FUSE_FOLD,
+         {2, 5, 2, 2, .again = 3, .sums = 2, .summed = 1},
+         {.residuals = 2}},
+        {"activations alone", FUSE_ACTIVATIONS, {.relus = 5, .again = 3}, {0}},
     };
     brasa_context *ctx = context_of(2);
     for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++) {

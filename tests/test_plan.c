@@ -510,7 +510,7 @@ static const struct {
     {"alexnet_v2", 159688896},
     {"vgg16", 1416229056},
     {"resnet18", 504262336},
-    {"resnet50", 2241947328},
+    {"resnet50", 2139186880},
     {"mobilenet_v2", 1569259072},
     {"googlenet", 917732672},
     {"googlenet_aux", 943824256},

@@ -339,7 +339,7 @@ static void grad_eval(grad_args *a)
     emit_grad(a, &batchnorm_eval_grad_op, a->n->in[nin - 2], a->n->in[nin - 1]);
 }
 
-/* Evaluation with the statistics that are there. A residual is as large as what it is added to. */
+/* Evaluation with the statistics that are there. */
 static int again(graph *g, const node *n)
 {
     const batchnorm_attr *t = n->attr;
@@ -349,7 +349,7 @@ static int again(graph *g, const node *n)
         in[nin] = n->in[nin];
     for (int k = 1; train && k <= 2; k++)
         in[nin++] = n->out[k];
-    return t->residual ? -1 : emit_like(g, &batchnorm_eval_op, n->name, t, nin, in, 1, n->in);
+    return emit_like(g, &batchnorm_eval_op, n->name, t, nin, in, 1, n->in);
 }
 
 /* Two passes for the statistics or sums, and one for the elements. */
