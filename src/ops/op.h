@@ -108,8 +108,8 @@ struct op_def {
     /* Makes one node of this and its neighbours, where it can, with the means of graph/fuse.h; tells whether it did.
      * The activation behind a node is no business of it. NULL: nothing to merge. */
     bool (*fuse)(graph *g, int i);
-    /* Emits a node that makes output 0 once more, before its activation, with the same bits, from the node's inputs and
-     * what is small; returns it, or -1. NULL: it cannot be done. */
+    /* Emits a node that makes output 0 once more, before its activation, with the same bits, from the node's inputs
+     * and what is small; returns it, or -1. NULL: it cannot be done. */
     int (*again)(graph *g, const node *n);
     op_cost (*cost)(const graph *g, const node *n); /* NULL: one flop for each output element */
     const op_case *cases;                           /* ended by a case whose `in` is NULL */
