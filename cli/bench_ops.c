@@ -135,7 +135,7 @@ static void list_others(const bench *b, const program *p, kernel_list *list)
         const step *s = &p->steps[i];
         if (!is_measured(b, s))
             continue;
-        for (const kernel *k = NULL; (k = kernel_next(s->node->op, F32, k)) != NULL;) {
+        for (const kernel *k = NULL; (k = kernel_next(NULL, s->node->op, F32, k)) != NULL;) {
             bool known = k == s->kernel || list->count == MOST_STEPS || (b->options->words > 1 && is_reference(k));
             for (int j = 0; j < list->count && !known; j++)
                 known = list->kernel[j] == k;

@@ -248,7 +248,7 @@ static bool passed_over(const sum *s, const op_def *op, const kernel *k)
 {
     for (int i = 0; i < s->nodes; i++)
         for (const kernel *after = s->node[i].kernel; s->node[i].op == op && after;
-             after = kernel_next(op, F32, after))
+             after = kernel_next(NULL, op, F32, after))
             if (after == k && k != s->node[i].kernel)
                 return true;
     return false;
@@ -258,7 +258,7 @@ static int bench_others(sum *s)
 {
     int code = DONE;
     for (int i = 0; op_at(i); i++) {
-        for (const kernel *k = NULL; code == DONE && (k = kernel_next(op_at(i), F32, k)) != NULL;) {
+        for (const kernel *k = NULL; code == DONE && (k = kernel_next(NULL, op_at(i), F32, k)) != NULL;) {
             if (!strstr(k->name, s->options->kernels) || !passed_over(s, op_at(i), k))
                 continue;
             network n;

@@ -91,7 +91,7 @@ static machine examine(void)
     for (const op_def *op; (op = op_at(m.ops)); m.ops++) {
         m.layers += op->help != NULL;
         for (dtype real = F32; real <= F64; real++)
-            for (const kernel *k = kernel_next(op, real, NULL); k; k = kernel_next(op, real, k))
+            for (const kernel *k = kernel_next(NULL, op, real, NULL); k; k = kernel_next(NULL, op, real, k))
                 m.kernels++;
     }
     return m;

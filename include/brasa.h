@@ -92,6 +92,9 @@ BRASA_API void brasa_context_free(brasa_context *context);
 /* The text of the last error, "" if there was none. Borrowed until the next failing call. */
 BRASA_API const char *brasa_context_error(const brasa_context *context);
 BRASA_API int32_t brasa_context_threads(const brasa_context *context);
+/* Where sessions compute that are made from here on: "cpu", as at first, or "cuda", or "cuda:1" where there are
+ * several. Before the first session. The error says what is missing. */
+BRASA_API brasa_status brasa_context_use(brasa_context *context, const char *device);
 
 /* --- graph: describing a network -------------------------------------------------------------------- */
 
@@ -194,6 +197,11 @@ typedef struct brasa_tuning {
     void *user;
 } brasa_tuning;
 
+/* How a GPU computes. BRASA_F32: in floats throughout. BRASA_TF32: what convolutions and dense layers multiply is cut
+ * to 10 bits of fraction, sums are floats. BRASA_BF16: activations and their gradients are stored in 16 bits, of which
+ * 7 are of the fraction; weights, their updates, statistics and sums stay floats. */
+enum { BRASA_F32 = 0, BRASA_TF32 = 1, BRASA_BF16 = 2 };
+
 typedef struct brasa_session_options {
     int64_t batch;         /* N of a training step; 0: 1 */
     const char *optimizer; /* "sgd lr=0.01 momentum=0.9", "adadelta", ...; NULL: "sgd"; see brasa help optimizers */
@@ -202,6 +210,7 @@ typedef struct brasa_session_options {
     uint64_t seed;         /* of initial weights and dropout */
     bool inference;        /* no training, no labels: outputs that need labels (loss, accuracy) are left out */
     bool plan_only;        /* everything is planned, nothing allocated: to ask what a training would need */
+    int32_t precision; /* of a GPU: BRASA_F32, BRASA_TF32 or BRASA_BF16; the CPU has BRASA_F32 alone */
     bool float64;          /* double precision throughout, on the reference kernels: for proofs */
     bool keep_gradients;   /* gradients stay readable as "<parameter>.grad" after a training step */
     bool no_fusion;        /* these two keep the plan plain, for tests and debugging */

@@ -302,7 +302,7 @@ TEST(kernels)
     each_case(2, CASE_PLAN | CASE_FAILS, 0, check_kernels);
     CASE("each that takes parts was given one");
     for (int i = 0; op_at(i); i++)
-        for (const kernel *k = kernel_next(op_at(i), F32, NULL); k; k = kernel_next(op_at(i), F32, k))
+        for (const kernel *k = kernel_next(NULL, op_at(i), F32, NULL); k; k = kernel_next(NULL, op_at(i), F32, k))
             if ((k->parts_in || k->parts_out) && k->isa == isa_available() && !took(k) && !without_case(k))
                 test_fail(__FILE__, __LINE__, "%s was not", k->name);
 }

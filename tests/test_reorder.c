@@ -148,7 +148,7 @@ TEST(all_ways)
     brasa_context *ctx = NULL;
     CHECK_STATUS(brasa_context_new(NULL, &ctx), BRASA_OK);
     for (dtype real = F32; ctx && real <= F64; real++)
-        for (const kernel *k = NULL; (k = kernel_next(&reorder_op, real, k)) != NULL;)
+        for (const kernel *k = NULL; (k = kernel_next(ctx, &reorder_op, real, k)) != NULL;)
             for (int s = 0; s < SHAPES && k->isa <= ctx->isa; s++)
                 check_kernel(ctx, k, &shapes[s]);
     brasa_context_free(ctx);

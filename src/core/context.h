@@ -15,7 +15,7 @@ typedef struct library {
     void *data;
     void (*release)(brasa_context *ctx, void *data);
 } library;
-typedef enum library_id { LIBRARY_ONEDNN, LIBRARIES } library_id;
+typedef enum library_id { LIBRARY_ONEDNN, LIBRARY_DEVICE, LIBRARIES } library_id;
 
 struct brasa_context {
     void *(*alloc)(void *user, size_t bytes);
@@ -23,6 +23,7 @@ struct brasa_context {
     void *user;
     int threads;
     isa isa; /* the best that kernels may use */
+    struct device *device; /* where sessions compute; NULL: this CPU */
     library library[LIBRARIES];
     char error[ERROR_TEXT_SIZE]; /* fixed, so that running out of memory can be told too */
 };

@@ -20,6 +20,7 @@ typedef struct layout {
     uint8_t order[MAX_RANK];
     uint8_t nblocks; /* outermost first: OIhw16i16o has the blocks of I, then O */
     uint8_t axis[MAX_BLOCKS], block[MAX_BLOCKS];
+    uint8_t bf16; /* 1: of what would be floats the upper halves are stored; of values within a step only */
 } layout;
 
 typedef struct layout_text {
@@ -28,7 +29,13 @@ typedef struct layout_text {
 
 static inline bool layout_plain(const layout *l)
 {
-    return !l->permuted && !l->nblocks;
+    return !l->permuted && !l->nblocks && !l->bf16;
+}
+
+/* The type that elements of `type` are stored as. */
+static inline dtype layout_type(const layout *l, dtype type)
+{
+    return l->bf16 ? BF16 : type;
 }
 
 bool layout_equal(const layout *a, const layout *b);

@@ -6,12 +6,12 @@
 
 size_t dtype_size(dtype type)
 {
-    return type == F64 || type == I64 ? 8 : 4;
+    return type == F64 || type == I64 ? 8 : type == BF16 ? 2 : 4;
 }
 
 const char *dtype_name(dtype type)
 {
-    static const char *const names[] = {[F32] = "f32", [F64] = "f64", [I32] = "i32", [I64] = "i64"};
+    static const char *const names[] = {[F32] = "f32", [F64] = "f64", [I32] = "i32", [I64] = "i64", [BF16] = "bf16"};
     return names[type];
 }
 

@@ -1,6 +1,7 @@
 /* exec.c - the step loop. */
 #define _POSIX_C_SOURCE 200809L
 #include "graph/exec.h"
+#include "backend/backend.h"
 #include "core/threads.h"
 
 #include <time.h>
@@ -15,11 +16,12 @@ static brasa_status make_step(program *p, int i)
     for (int k = 0; k < n->nin + n->nout; k++) {
         const value *v = &g->values[k < n->nin ? n->in[k] : n->out[k - n->nin]];
         const value *whole = v->whole < 0 ? v : &g->values[v->whole];
-        const int64_t size = (int64_t)dtype_size(v->type);
+        const dtype type = layout_type(&v->layout, v->type);
+        const int64_t size = (int64_t)dtype_size(type);
         args[k] = (arg){.shape = v->shape,
                         .count = v->bytes / size,
                         .sample = whole->bytes / size / (v->shape.rank ? v->shape.dim[0] : 1),
-                        .type = v->type,
+                        .type = type,
                         .layout = v->layout};
     }
     p->steps[p->nsteps++] = (step){
@@ -33,6 +35,7 @@ static brasa_status make_step(program *p, int i)
         .state = n->state,
         .threads = node_threads(g, n),
         .seed = g->seed,
+        .queue = g->ctx->device ? g->ctx->device->queue : NULL,
     };
     if (p->steps[p->nsteps - 1].threads > p->threads)
         p->threads = p->steps[p->nsteps - 1].threads;
@@ -66,6 +69,7 @@ brasa_status program_prepare(program *p)
 brasa_status program_link(program *p, char *persistent, const int64_t *state_offset, char *transient)
 {
     const graph *g = &p->graph;
+    program_forget(p);
     for (int i = 0; i < p->nsteps; i++) {
         step *s = &p->steps[i];
         for (int k = 0; k < s->nin + s->nout; k++) {
@@ -82,8 +86,18 @@ brasa_status program_link(program *p, char *persistent, const int64_t *state_off
     return BRASA_OK;
 }
 
+void program_forget(program *p)
+{
+    if (p->record)
+        p->graph.ctx->device->forget(p->graph.ctx->device, p->record);
+    p->record = NULL;
+}
+
 brasa_status program_run(program *p)
 {
+    device *d = p->graph.ctx->device;
+    if (d)
+        return d->run(d, p->steps, p->nsteps, &p->record);
     brasa_status status = BRASA_OK;
     threads_state saved = threads_enter(p->threads);
     for (int i = 0; i < p->nsteps && status == BRASA_OK; i++)
@@ -99,15 +113,24 @@ static int64_t now_nanoseconds(void)
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
+/* Runs a step and takes its time: on a device, its own. */
+static brasa_status run_timed(const program *p, const step *s, int64_t *nanoseconds)
+{
+    device *d = p->graph.ctx->device;
+    if (d)
+        return d->time(d, s, nanoseconds);
+    const int64_t start = now_nanoseconds();
+    brasa_status status = s->kernel->run(s);
+    *nanoseconds = now_nanoseconds() - start;
+    return status;
+}
+
 brasa_status program_repeat(program *p, int i, int times, int64_t *nanoseconds)
 {
     brasa_status status = BRASA_OK;
     threads_state saved = threads_enter(p->threads);
-    for (int t = 0; t < times && status == BRASA_OK; t++) {
-        int64_t start = now_nanoseconds();
-        status = p->steps[i].kernel->run(&p->steps[i]);
-        nanoseconds[t] = now_nanoseconds() - start;
-    }
+    for (int t = 0; t < times && status == BRASA_OK; t++)
+        status = run_timed(p, &p->steps[i], &nanoseconds[t]);
     threads_leave(saved, p->threads);
     return status;
 }
@@ -118,9 +141,8 @@ brasa_status program_run_profiled(program *p)
     threads_state saved = threads_enter(p->threads);
     for (int i = 0; i < p->nsteps && status == BRASA_OK; i++) {
         step *s = &p->steps[i];
-        int64_t start = now_nanoseconds();
-        status = s->kernel->run(s);
-        int64_t time = now_nanoseconds() - start;
+        int64_t time = 0;
+        status = run_timed(p, s, &time);
         s->nanoseconds += time;
         s->fastest = s->runs == 0 || time < s->fastest ? time : s->fastest;
         s->runs++;

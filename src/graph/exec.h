@@ -18,6 +18,7 @@ typedef struct program {
     bool *fed;         /* value -> an INPUT that was fed since the last run */
     const void **from; /* value -> where the whole batch lies, of an INPUT of a part ... */
     bool *stored;      /* ... and whether in the value's layout */
+    void *record;      /* the device's own, from its first run on */
     struct program *next;
 } program;
 
@@ -25,6 +26,8 @@ typedef struct program {
 brasa_status program_prepare(program *p);
 /* Points every step into the arena: state[] gives the offset of the session's state, from `persistent`. */
 brasa_status program_link(program *p, char *persistent, const int64_t *state_offset, char *transient);
+/* Frees what the device recorded: before the program is freed. */
+void program_forget(program *p);
 /* One step of training or one evaluation. Nothing is allocated, created, locked or decided here. */
 brasa_status program_run(program *p);
 /* The same with the time of every node taken. */

@@ -25,7 +25,7 @@ static brasa_status choose(graph *g, node *n, const char *only)
 {
     const op_def *op = n->op;
     for (int pass = only ? 0 : 1; pass < 2; pass++) {
-        for (const kernel *k = kernel_next(op, g->real, NULL); k; k = kernel_next(op, g->real, k)) {
+        for (const kernel *k = kernel_next(g->ctx, op, g->real, NULL); k; k = kernel_next(g->ctx, op, g->real, k)) {
             if (pass == 0 && only && !strstr(k->name, only))
                 continue;
             brasa_status status = select_try(g, n, k);
@@ -163,6 +163,7 @@ static brasa_status settle(selection *s, int i)
         if (!g->values[v].settled) { /* state, and inputs that nobody has read yet */
             if (may_take(&g->values[v], &in[k]))
                 g->values[v].layout = in[k];
+            g->values[v].layout.bf16 = 0; /* what lasts, and what comes from outside, is exact */
             g->values[v].settled = true;
         }
         if (layout_equal(&g->values[v].layout, &in[k]))

@@ -131,11 +131,11 @@ static choice *find(const tuner *t, const choice *wanted)
     return found;
 }
 
-static const kernel *named(const op_def *op, dtype real, const char *name)
+static const kernel *named(const brasa_context *ctx, const op_def *op, dtype real, const char *name)
 {
-    const kernel *k = kernel_next(op, real, NULL);
+    const kernel *k = kernel_next(ctx, op, real, NULL);
     while (k && strcmp(k->name, name) != 0)
-        k = kernel_next(op, real, k);
+        k = kernel_next(ctx, op, real, k);
     return k;
 }
 
@@ -145,7 +145,7 @@ static const kernel *named(const op_def *op, dtype real, const char *name)
 /* The node's kernel and those after it that support the node. The reference kernels, plain C, would take minutes. */
 static void list_candidates(const graph *g, const node *n, choice *c)
 {
-    for (const kernel *k = n->kernel; k && c->count < MOST_TRIED; k = kernel_next(n->op, g->real, k)) {
+    for (const kernel *k = n->kernel; k && c->count < MOST_TRIED; k = kernel_next(g->ctx, n->op, g->real, k)) {
         if (k->isa == ISA_ANY || k->isa > g->ctx->isa)
             continue;
         if (k == n->kernel || !k->supports || k->supports(g, n))
@@ -234,7 +234,7 @@ brasa_status tuner_choose(tuner *t, graph *g, int i, const kernel **best)
         return BRASA_OK;
     c->used = true;
     n->choice = c;
-    *best = named(n->op, g->real, c->tried[c->best].kernel);
+    *best = named(g->ctx, n->op, g->real, c->tried[c->best].kernel);
     return BRASA_OK;
 }
 

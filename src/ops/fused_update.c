@@ -68,7 +68,7 @@ static brasa_status choose(graph *g, node *n, bool fastest)
 {
     node *optimizer = &((fused_update_attr *)n->attr)->update;
     optimizer->kernel = NULL;
-    for (const kernel *k = NULL; (k = kernel_next(optimizer->op, g->real, k)) != NULL;)
+    for (const kernel *k = NULL; (k = kernel_next(g->ctx, optimizer->op, g->real, k)) != NULL;)
         if (takes_parts(g, optimizer, k) && !(fastest && optimizer->kernel))
             optimizer->kernel = k;
     return optimizer->kernel ? BRASA_OK : BRASA_NO_KERNEL;

@@ -138,6 +138,7 @@ typedef struct step {
     void *state;     /* the kernel's own, from open */
     int threads;     /* node_threads */
     uint64_t seed;
+    void *queue; /* of a device: where a kernel starts its work */
     /* the profile */
     int64_t runs, nanoseconds, fastest;
 } step;
@@ -173,8 +174,8 @@ struct kernel {
 const op_def *op_at(int index);
 /* A layer by name or alias, or NULL. */
 const op_def *op_find(const char *word);
-/* The next kernel for an op and real type after `after` (NULL: the first), fastest first; NULL: no more. */
-const kernel *kernel_next(const op_def *op, dtype real, const kernel *after);
+/* The next kernel of the context's device (ctx NULL: of the CPU) for an op and real type after `after` (NULL: the first), fastest first; NULL: no more. */
+const kernel *kernel_next(const brasa_context *ctx, const op_def *op, dtype real, const kernel *after);
 /* The version of oneDNN that this build has, or NULL. */
 const char *library_onednn(void);
 

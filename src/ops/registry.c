@@ -1,5 +1,5 @@
 /* registry.c - the tables made of ops.def. The only place that knows which features this build has. */
-#include "ops/op.h"
+#include "backend/backend.h"
 #ifdef BRASA_ONEDNN
 #include "backend/cpu/onednn.h"
 #endif
@@ -9,6 +9,7 @@
 /* First reading: declarations. */
 #define OP(name)   extern const op_def *const name##_parts[];
 #define REF(name)  extern const kernel name##_ref[];
+#define CUDA(name)
 #define WIDE(name) extern const kernel name##_wide[];
 #ifdef BRASA_ONEDNN
 #define ONEDNN(name) extern const kernel name##_onednn[];
@@ -24,6 +25,7 @@
 #undef OP
 #undef REF
 #undef WIDE
+#undef CUDA
 #undef ONEDNN
 #undef SIMD
 
@@ -34,6 +36,7 @@ static const struct row {
 } rows[] = {
 #define OP(name)   {.parts = name##_parts},
 #define REF(name)  {.kernels = name##_ref},
+#define CUDA(name)
 #define WIDE(name) {.kernels = name##_wide},
 #ifdef BRASA_ONEDNN
 #define ONEDNN(name) {.kernels = name##_onednn},
@@ -49,6 +52,7 @@ static const struct row {
 #undef OP
 #undef REF
 #undef WIDE
+#undef CUDA
 #undef ONEDNN
 #undef SIMD
 };
@@ -74,9 +78,15 @@ const op_def *op_find(const char *word)
     return NULL;
 }
 
-const kernel *kernel_next(const op_def *op, dtype real, const kernel *after)
+const kernel *kernel_next(const brasa_context *ctx, const op_def *op, dtype real, const kernel *after)
 {
     bool passed = !after;
+    if (ctx && ctx->device) {
+        for (const kernel *k = after ? after + 1 : ctx->device->kernels; k->name; k++)
+            if (k->op == op && k->real == real)
+                return k;
+        return NULL;
+    }
     for (int r = 0; r < ROWS; r++) {
         for (const kernel *k = rows[r].kernels; k && k->name; k++) {
             if (passed && k->op == op && k->real == real)

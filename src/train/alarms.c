@@ -120,7 +120,8 @@ bool session_finite(const brasa_session *s)
         const state *st = &s->states[i];
         if (st->kind == VALUE_SUM) /* of the last step: nothing that lasts */
             continue;
-        if (!all_finite(st->type, session_state_data(s, st), st->bytes / (int64_t)dtype_size(st->type)))
+        if (session_pull(s, st) != BRASA_OK ||
+            !all_finite(st->type, session_state_data(s, st), st->bytes / (int64_t)dtype_size(st->type)))
             return false;
     }
     return true;

@@ -1,4 +1,5 @@
 /* run.c - steps: data in, one program run or a batch in parts, results out; and parameters, in and out. */
+#include "backend/backend.h"
 #include "core/threads.h"
 #include "ops/reorder/reorder.h"
 #include "train/session.h"
@@ -79,14 +80,23 @@ static void move_samples(void *user, int64_t begin, int64_t end)
             move_part(&p, m->from + n * count, m->to + n * stored);
 }
 
-/* The samples of a program into its input: as they lie there already, or from the plain order. */
-static void put(const brasa_session *s, const value *v, const void *from, bool stored)
+/* The samples of a program into its input: as they lie there already, or from the plain order. On the way to a device
+ * they are ordered in the host's memory first. */
+static brasa_status put(brasa_session *s, const value *v, const void *from, bool stored)
 {
-    moving m = {v, from, session_value_data(s, v)};
+    void *to = session_value_data(s, v);
     if (stored || layout_plain(&v->layout))
-        memcpy(m.to, from, (size_t)v->bytes);
-    else
-        threads_for(s->ctx->threads, v->shape.dim[0], move_samples, &m);
+        return device_copy_in(s->ctx, to, from, (size_t)v->bytes);
+    if (s->ctx->device && s->staged_bytes < v->bytes) {
+        mem_put(s->ctx, s->staged);
+        s->staged = mem_get(s->ctx, (size_t)v->bytes);
+        s->staged_bytes = s->staged ? v->bytes : 0;
+        if (!s->staged)
+            return fail_memory(s->ctx, (size_t)v->bytes);
+    }
+    moving m = {v, from, s->ctx->device ? s->staged : to};
+    threads_for(s->ctx->threads, v->shape.dim[0], move_samples, &m);
+    return s->ctx->device ? device_copy_in(s->ctx, to, s->staged, (size_t)v->bytes) : BRASA_OK;
 }
 
 static brasa_status feed(brasa_session *s, const char *input, const void *data, size_t bytes, bool stored)
@@ -113,9 +123,9 @@ static brasa_status feed(brasa_session *s, const char *input, const void *data, 
     p->from[id] = data;
     p->stored[id] = stored;
     if (!p->graph.in_parts)
-        put(s, v, data, stored);
-    p->fed[id] = true;
-    return BRASA_OK;
+        status = put(s, v, data, stored);
+    p->fed[id] = status == BRASA_OK;
+    return status;
 }
 
 brasa_status brasa_feed(brasa_session *s, const char *input, const void *data, size_t bytes)
@@ -143,28 +153,34 @@ static brasa_status run_program(brasa_session *s, program *p, void *user)
 
 /* The inputs of a part, whose first sample is number `first` of the batch. Programs of all sizes have the same inputs
  * at the same places: they are lowered from one graph. */
-static void take_part(const brasa_session *s, const program *p, const program *fed, int64_t first)
+static brasa_status take_part(brasa_session *s, const program *p, const program *fed, int64_t first)
 {
-    for (int i = 0; i < p->graph.nvalues; i++) {
+    brasa_status status = BRASA_OK;
+    for (int i = 0; i < p->graph.nvalues && status == BRASA_OK; i++) {
         const value *v = &p->graph.values[i];
         if (!p->needed[i])
             continue;
         const int64_t plain = shape_count(&v->shape) * (int64_t)dtype_size(v->type);
         const int64_t sample = (fed->stored[i] ? v->bytes : plain) / p->batch;
-        put(s, v, (const char *)fed->from[i] + first * sample, fed->stored[i]);
+        status = put(s, v, (const char *)fed->from[i] + first * sample, fed->stored[i]);
     }
+    return status;
 }
 
 /* A step of a batch in parts; the program of the last one is smaller where they do not come out even. */
 static brasa_status run_parts(brasa_session *s, program *first, program_runner *run, void *user)
 {
-    int64_t *samples = session_state_data(s, session_state(s, SAMPLES_NAME));
+    const state *st = session_state(s, SAMPLES_NAME);
+    int64_t *samples = session_state_data(s, st);
     brasa_status status = BRASA_OK;
     for (*samples = 0; *samples < s->batch && status == BRASA_OK;) {
         const int64_t left = s->batch - *samples;
         program *p = left < first->batch ? session_program(s, true, left) : first;
-        take_part(s, p, first, *samples);
-        status = run(s, p, user);
+        status = session_push(s, st);
+        if (status == BRASA_OK)
+            status = take_part(s, p, first, *samples);
+        if (status == BRASA_OK)
+            status = run(s, p, user);
         *samples += p->batch;
     }
     return status == BRASA_OK ? run(s, s->update, user) : status;
@@ -226,18 +242,23 @@ brasa_status brasa_fetch(brasa_session *s, const char *output, void *data, size_
         return status;
     if (s->ran != last)
         return fail(s->ctx, BRASA_WRONG_STATE, "'%s' is there after a step, and until the next feed or step", output);
-    const void *from = session_value_data(s, v);
-    if (layout_plain(&v->layout)) {
-        memcpy(data, from, bytes);
-        return BRASA_OK;
-    }
+    if (layout_plain(&v->layout))
+        return device_copy_out(s->ctx, data, session_value_data(s, v), bytes);
+    void *copy = s->ctx->device ? mem_get(s->ctx, (size_t)v->bytes) : NULL;
+    if (s->ctx->device && !copy)
+        return fail_memory(s->ctx, (size_t)v->bytes);
+    if (copy)
+        status = device_copy_out(s->ctx, copy, session_value_data(s, v), (size_t)v->bytes);
     walk w = {.shape = &v->shape,
               .each = walk_copy_out,
-              .stored = (void *)from,
-              .type = v->type,
+              .stored = copy ? copy : session_value_data(s, v),
+              .type = layout_type(&v->layout, v->type),
               .plain = data,
               .plain_type = v->type};
-    return walk_through(s->ctx, &w, &v->layout);
+    if (status == BRASA_OK)
+        status = walk_through(s->ctx, &w, &v->layout);
+    mem_put(s->ctx, copy);
+    return status;
 }
 
 /* Feeds a network with one input of pictures and at most one of labels. */
@@ -328,6 +349,8 @@ brasa_status brasa_param_get(brasa_session *s, const char *name, float *data, in
 {
     const state *st = NULL;
     brasa_status status = find_real(s, name, count, &st);
+    if (status == BRASA_OK)
+        status = session_pull(s, st);
     if (status != BRASA_OK)
         return status;
     walk w = {.shape = &st->stored,
@@ -351,5 +374,6 @@ brasa_status brasa_param_set(brasa_session *s, const char *name, const float *da
               .type = st->type,
               .plain = (void *)data,
               .plain_type = F32};
-    return walk_through(s->ctx, &w, &st->layout);
+    status = walk_through(s->ctx, &w, &st->layout);
+    return status == BRASA_OK ? session_push(s, st) : status;
 }

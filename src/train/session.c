@@ -5,6 +5,7 @@
  * Everything is in one allocation, which grows only when a program that needs more is made ready.
  */
 #include "train/session.h"
+#include "backend/backend.h"
 #include "core/random.h"
 #include "train/walk.h"
 
@@ -29,7 +30,19 @@ const state *session_state(const brasa_session *s, const char *name)
 
 void *session_state_data(const brasa_session *s, const state *st)
 {
-    return s->arena + s->state_offset[st - s->states];
+    return (s->mirror ? s->mirror : s->arena) + s->state_offset[st - s->states];
+}
+
+brasa_status session_pull(const brasa_session *s, const state *st)
+{
+    const int64_t at = s->state_offset[st - s->states];
+    return s->mirror ? device_copy_out(s->ctx, s->mirror + at, s->arena + at, (size_t)st->bytes) : BRASA_OK;
+}
+
+brasa_status session_push(const brasa_session *s, const state *st)
+{
+    const int64_t at = s->state_offset[st - s->states];
+    return s->mirror ? device_copy_in(s->ctx, s->arena + at, s->mirror + at, (size_t)st->bytes) : BRASA_OK;
 }
 
 void *session_value_data(const brasa_session *s, const value *v)
@@ -155,7 +168,8 @@ static brasa_status set_initial(brasa_session *s, const state *st, uint32_t stre
     };
     walk w = {
         .shape = &st->stored, .each = draw, .stored = session_state_data(s, st), .type = st->type, .user = &from};
-    return walk_through(s->ctx, &w, &st->layout);
+    brasa_status status = walk_through(s->ctx, &w, &st->layout);
+    return status == BRASA_OK ? session_push(s, st) : status;
 }
 
 /* --- memory ----------------------------------------------------------------------------------------------- */
@@ -185,6 +199,18 @@ static const program *largest_program(const brasa_session *s)
     return largest;
 }
 
+/* The host's copy of a device's state: as many bytes. */
+static brasa_status make_mirror(brasa_session *s)
+{
+    if (!s->ctx->device || s->mirror)
+        return BRASA_OK;
+    s->mirror_block = mem_get_large(s->ctx, (size_t)s->persistent, &s->mirror);
+    if (!s->mirror_block)
+        return fail_memory(s->ctx, (size_t)s->persistent);
+    memset(s->mirror, 0, (size_t)s->persistent); /* padding stays zero */
+    return BRASA_OK;
+}
+
 /* Makes the allocation large enough for `transient` bytes of a program; state moves along. */
 static brasa_status reserve(brasa_session *s, int64_t transient)
 {
@@ -196,14 +222,19 @@ static brasa_status reserve(brasa_session *s, int64_t transient)
     if (total < 0 || (uint64_t)total > SIZE_MAX - PLAN_ALIGN)
         return fail(s->ctx, BRASA_OUT_OF_MEMORY, "%lld bytes are more than this machine can address",
                     (long long)total);
-    char *arena, *block = mem_get_large(s->ctx, (size_t)total, &arena);
+    char *arena = NULL;
+    void *block = tensors_get(s->ctx, (size_t)total, &arena);
     if (!block)
         return fail_memory(s->ctx, (size_t)total);
-    if (s->arena)
-        memcpy(arena, s->arena, (size_t)s->persistent);
-    else
-        memset(arena, 0, (size_t)s->persistent);
-    mem_put(s->ctx, s->block);
+    brasa_status status = make_mirror(s);
+    if (status == BRASA_OK)
+        status = s->arena ? tensors_copy(s->ctx, arena, s->arena, (size_t)s->persistent)
+                          : tensors_clear(s->ctx, arena, (size_t)s->persistent);
+    if (status != BRASA_OK) {
+        tensors_put(s->ctx, block);
+        return status;
+    }
+    tensors_put(s->ctx, s->block);
     s->block = block;
     s->arena = arena;
     s->transient = transient;
@@ -242,6 +273,9 @@ static program *program_new(brasa_session *s, bool training, int64_t batch)
     g->class_weights = s->class_weights;
     g->deterministic = s->options.deterministic;
     g->tuner = s->tuner;
+    g->precision = s->options.precision;
+    if (s->ctx->device)
+        g->fuse &= s->ctx->device->fuse;
     g->in_parts = training && s->part;
     p->batch = batch;
     p->training = training;
@@ -252,6 +286,7 @@ static void free_program(brasa_session *s, program *p)
 {
     if (!p)
         return;
+    program_forget(p);
     graph_clear(&p->graph);
     mem_put(s->ctx, p);
 }
@@ -428,6 +463,19 @@ static brasa_status read_parts(brasa_session *s, const brasa_session_options *o)
     return BRASA_OK;
 }
 
+static brasa_status check_precision(const brasa_session *s)
+{
+    const int32_t p = s->options.precision;
+    if (p != BRASA_F32 && p != BRASA_TF32 && p != BRASA_BF16)
+        return fail(s->ctx, BRASA_BAD_ARGUMENT, "precision: expected BRASA_F32, BRASA_TF32 or BRASA_BF16, got %d", (int)p);
+    if (p != BRASA_F32 && !s->ctx->device)
+        return fail(s->ctx, BRASA_BAD_ARGUMENT, "precision %s is for GPUs: the CPU computes in f32",
+                    p == BRASA_TF32 ? "tf32" : "bf16");
+    if (s->options.float64 && s->ctx->device)
+        return fail(s->ctx, BRASA_BAD_ARGUMENT, "float64 is for the CPU");
+    return BRASA_OK;
+}
+
 /* The first program decides what state there is; then memory is taken and the state set. */
 static brasa_status start(brasa_session *s, const brasa_session_options *o)
 {
@@ -441,8 +489,11 @@ static brasa_status start(brasa_session *s, const brasa_session_options *o)
         return fail(s->ctx, BRASA_BAD_ARGUMENT, "clip_norm: expected a number of at least 0, got %g", o->clip_norm);
     if (o->kernels && !(s->kernels = pool_text(&s->pool, "%s", o->kernels)))
         return fail_memory(s->ctx, strlen(o->kernels) + 1);
-    /* Deterministic: what is the fastest on one number of threads may not be so on another. */
-    if (o->tuning && !o->deterministic && !o->kernels && (status = read_tuning(s, o->tuning)) != BRASA_OK)
+    if ((status = check_precision(s)) != BRASA_OK)
+        return status;
+    /* Deterministic: what is the fastest on one number of threads may not be so on another. A device's kernels choose
+     * by themselves. */
+    if (o->tuning && !o->deterministic && !o->kernels && !s->ctx->device && (status = read_tuning(s, o->tuning)) != BRASA_OK)
         return status;
     if (o->freeze && (status = freeze_read(s, o->freeze)) != BRASA_OK)
         return status;
@@ -517,7 +568,9 @@ void brasa_session_free(brasa_session *s)
     }
     free_program(s, s->update);
     tuner_free(s->tuner);
-    mem_put(s->ctx, s->block);
+    tensors_put(s->ctx, s->block);
+    mem_put(s->ctx, s->mirror_block);
+    mem_put(s->ctx, s->staged);
     pool_free(&s->pool);
     mem_put(s->ctx, s);
 }
@@ -541,7 +594,8 @@ brasa_status brasa_use(brasa_session *s, bool training, int64_t batch)
 
 int64_t brasa_session_steps(const brasa_session *s)
 {
-    return !s->arena ? 0 : *(const int64_t *)session_state_data(s, session_state(s, STEPS_NAME));
+    const state *steps = session_state(s, STEPS_NAME);
+    return s->arena && session_pull(s, steps) == BRASA_OK ? *(const int64_t *)session_state_data(s, steps) : 0;
 }
 
 brasa_status brasa_session_memory(const brasa_session *s, brasa_memory *out)

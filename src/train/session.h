@@ -37,8 +37,13 @@ struct brasa_session {
     int64_t *state_offset;
     int nstates, state_capacity;
     void *block;
-    char *arena; /* in block, aligned */
+    char *arena; /* in block, aligned; of a device, where the context has one */
+    void *mirror_block;
+    char *mirror; /* of a device: the host's copy of the state; else NULL */
     int64_t persistent, transient;
+
+    void *staged; /* of a device: samples on their way, in its order */
+    int64_t staged_bytes;
 
     program *programs;
     program *current;
@@ -53,8 +58,12 @@ struct brasa_session {
 
 /* A state by name, or NULL. */
 const state *session_state(const brasa_session *s, const char *name);
+/* Where the host reads and writes it. On a device that is a copy: session_pull brings it up to date, session_push
+ * takes what was written to the device. */
 void *session_state_data(const brasa_session *s, const state *st);
-/* Where a transient value of the current program lies. */
+brasa_status session_pull(const brasa_session *s, const state *st);
+brasa_status session_push(const brasa_session *s, const state *st);
+/* Where a value of the current program lies: on a device, if there is one. */
 void *session_value_data(const brasa_session *s, const value *v);
 /* The program for a mode and a number of samples, or NULL. */
 program *session_program(const brasa_session *s, bool training, int64_t batch);

@@ -2,6 +2,8 @@
 #include "train/walk.h"
 #include "core/threads.h"
 
+#include <string.h>
+
 static void store(void *data, dtype type, int64_t i, double x)
 {
     if (type == F64)
@@ -12,6 +14,12 @@ static void store(void *data, dtype type, int64_t i, double x)
 
 static double load(const void *data, dtype type, int64_t i)
 {
+    if (type == BF16) {
+        const uint32_t bits = (uint32_t)((const uint16_t *)data)[i] << 16;
+        float x;
+        memcpy(&x, &bits, sizeof x);
+        return (double)x;
+    }
     return type == F64 ? ((const double *)data)[i] : (double)((const float *)data)[i];
 }
 

@@ -10,7 +10,7 @@
 typedef struct walk {
     const shape *shape;
     void (*each)(const struct walk *w, int64_t i, int64_t at); /* called for element i, stored at `at` */
-    void *stored;                                              /* the tensor, float or double */
+    void *stored;                                              /* the tensor, float or double; to be read, bf16 too */
     dtype type;
     void *plain; /* the other side of a copy, from element `first` on */
     dtype plain_type;

@@ -77,7 +77,7 @@ static void give(void *user, int tensor, int64_t first, int count, number *out)
 {
     saving *v = user;
     const state *st = v->all.list[tensor].st;
-    void *data = session_state_data(v->s, st);
+    void *data = session_state_data(v->s, st); /* brought up to date by save */
     if (st->type == I64) { /* the step counter */
         out->whole = *(const int64_t *)data;
         return;
@@ -106,6 +106,8 @@ static brasa_status save(saving *v, pool *p, const char *path, int32_t what, con
         return fail_memory(p->ctx, (size_t)v->all.count * sizeof *tensors);
     for (int i = 0; i < v->all.count; i++) {
         const state *st = v->all.list[i].st;
+        if ((status = session_pull(v->s, st)) != BRASA_OK)
+            return status;
         tensors[i] =
             (tensor_entry){.name = v->all.list[i].name, .type = tensor_type_of(st->type), .shape = st->shape};
     }
@@ -310,16 +312,19 @@ static brasa_status read_all(loading *l, char *staged)
     return status;
 }
 
-static void take_over(loading *l, const char *staged)
+static brasa_status take_over(loading *l, const char *staged)
 {
-    for (int i = 0; i < l->all.count; i++) {
+    brasa_status status = BRASA_OK;
+    for (int i = 0; i < l->all.count && status == BRASA_OK; i++) {
         if (!staged_bytes(l, i))
             continue;
         const state *st = l->all.list[i].st;
         memcpy(session_state_data(l->s, st), staged, (size_t)st->bytes);
+        status = session_push(l->s, st);
         staged += staged_bytes(l, i);
         l->report->taken++;
     }
+    return status;
 }
 
 static brasa_status load(loading *l, const char *path)
@@ -339,7 +344,7 @@ static brasa_status load(loading *l, const char *path)
         return fail_memory(l->s->ctx, (size_t)bytes);
     status = read_all(l, staged);
     if (status == BRASA_OK)
-        take_over(l, staged);
+        status = take_over(l, staged);
     mem_put(l->s->ctx, staged);
     return status;
 }

@@ -56,7 +56,7 @@ enum { PART = 2048 };
 static const kernel *gradient_kernel(dtype real)
 {
     const kernel *last = NULL;
-    for (const kernel *k = NULL; (k = kernel_next(&conv2d_grad_weights_op, real, k)) != NULL;)
+    for (const kernel *k = NULL; (k = kernel_next(NULL, &conv2d_grad_weights_op, real, k)) != NULL;)
         last = k;
     return last;
 }

@@ -1,0 +1,47 @@
+# brasa_cuda.so, the backend for NVIDIA GPUs: made where CUDA's compiler and cuDNN's headers are, opened at run time. The
+# CUDA runtime is linked into it; the driver, cuDNN and cuBLASLt are looked for when a device is opened.
+set(cuda OFF)
+if(BRASA_CUDA AND NOT BRASA_SANITIZE)
+  include(CheckLanguage)
+  find_program(nvcc nvcc HINTS /usr/local/cuda/bin ENV CUDA_PATH PATH_SUFFIXES bin)
+  if(nvcc AND NOT CMAKE_CUDA_COMPILER)
+    set(CMAKE_CUDA_COMPILER ${nvcc})
+  endif()
+  if(NOT CMAKE_CUDA_ARCHITECTURES)
+    # The GPU of this machine; where there is none, what Ampere and all later ones can run, and Hopper's own.
+    if(EXISTS /dev/nvidia0)
+      set(CMAKE_CUDA_ARCHITECTURES native)
+    else()
+      set(CMAKE_CUDA_ARCHITECTURES 80-virtual 90-real)
+    endif()
+  endif()
+  check_language(CUDA)
+endif()
+if(CMAKE_CUDA_COMPILER AND BRASA_CUDA AND NOT BRASA_SANITIZE)
+  enable_language(CUDA)
+  find_package(CUDAToolkit QUIET)
+  find_path(cudnn_include cudnn.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
+endif()
+if(cudnn_include AND CUDAToolkit_FOUND)
+  set(cuda ON)
+  message(STATUS "brasa: CUDA ${CUDAToolkit_VERSION}")
+  file(GLOB cuda_sources CONFIGURE_DEPENDS src/backend/cuda/*.c src/backend/cuda/*.cu src/ops/*/*_cuda.cu src/ops/*/*_cudnn.c
+       src/ops/*/*_cublaslt.c)
+  # What the kernels use of the program's own code, once more: it keeps nothing.
+  file(GLOB cuda_core CONFIGURE_DEPENDS src/core/context.c src/core/layout.c src/core/shape.c src/core/pool.c
+       src/core/replace.c src/core/isa.c src/core/threads.c src/core/cgroup.c src/ops/window.c)
+  add_library(brasa_cuda MODULE ${cuda_sources} ${cuda_core})
+  set_target_properties(brasa_cuda PROPERTIES PREFIX "" C_VISIBILITY_PRESET hidden CUDA_VISIBILITY_PRESET hidden
+                        CUDA_STANDARD 20 CUDA_RUNTIME_LIBRARY Static LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR})
+  target_include_directories(brasa_cuda PRIVATE include src ${CUDAToolkit_INCLUDE_DIRS} ${cudnn_include})
+  target_compile_definitions(brasa_cuda PRIVATE BRASA_VERSION="${PROJECT_VERSION}")
+  target_compile_options(brasa_cuda PRIVATE $<$<COMPILE_LANGUAGE:C>:-Wall -Wextra -Wshadow -Werror
+                         -Wno-missing-field-initializers>
+                         $<$<COMPILE_LANGUAGE:CUDA>:--fmad=true -Xcompiler=-Wall,-Wno-missing-field-initializers>)
+  target_link_libraries(brasa_cuda PRIVATE CUDA::cudart_static m ${CMAKE_DL_LIBS})
+  if(OpenMP_C_FOUND)
+    target_link_libraries(brasa_cuda PRIVATE OpenMP::OpenMP_C)
+  endif()
+elseif(BRASA_CUDA AND NOT BRASA_SANITIZE)
+  message(STATUS "brasa: no CUDA compiler with cuDNN's headers: no backend for NVIDIA GPUs")
+endif()

@@ -1,0 +1,199 @@
+/* backend.c - opens backends, and moves bytes between the host and what they bring. */
+#define _GNU_SOURCE /* dladdr */
+#include "backend/backend.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* --- the library --------------------------------------------------------------------------------------------- */
+
+enum { PATH_SIZE = 4096 };
+
+/* Beside the program or library that this code is in, where a build leaves it; in ../lib/brasa, where it is installed;
+ * or in $BRASA_BACKENDS, for both in other places. */
+static void *open_library(const char *name, char *why, size_t why_size)
+{
+    char folder[PATH_SIZE / 2] = ".", path[PATH_SIZE];
+    const char *given = getenv("BRASA_BACKENDS");
+    Dl_info here;
+    if (dladdr((const void *)(uintptr_t)&open_library, &here) && here.dli_fname) {
+        const char *slash = strrchr(here.dli_fname, '/');
+        if (slash && (size_t)(slash - here.dli_fname) < sizeof folder)
+            snprintf(folder, sizeof folder, "%.*s", (int)(slash - here.dli_fname), here.dli_fname);
+    }
+    const char *const folders[] = {given ? given : folder, given ? NULL : "lib/brasa", given ? NULL : "../lib/brasa"};
+    for (int i = 0; i < 3 && folders[i]; i++) {
+        if (i == 0)
+            snprintf(path, sizeof path, "%s/brasa_%s.so", folders[i], name);
+        else
+            snprintf(path, sizeof path, "%s/%s/brasa_%s.so", folder, i == 1 ? "brasa" : folders[i], name);
+        if (access(path, R_OK) != 0)
+            continue;
+        void *file = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+        if (!file)
+            snprintf(why, why_size, "%s cannot be opened: %s", path, dlerror());
+        return file;
+    }
+    snprintf(why, why_size, "this build has no brasa_%s.so: it is made where CUDA's compiler and cuDNN's headers are "
+                            "(see docs/cuda.md)", name);
+    return NULL;
+}
+
+static const backend *open_backend(const char *name, void **file, char *why, size_t why_size)
+{
+    static const backend_sizes sizes = BACKEND_SIZES;
+    *file = open_library(name, why, why_size);
+    const backend *b = *file ? (const backend *)dlsym(*file, "brasa_backend") : NULL;
+    if (b && strcmp(b->version, brasa_version()) == 0 && memcmp(&b->sizes, &sizes, sizeof sizes) == 0)
+        return b;
+    if (*file) {
+        snprintf(why, why_size, "brasa_%s.so is of another build than this program: build both again", name);
+        dlclose(*file);
+    }
+    *file = NULL;
+    return NULL;
+}
+
+/* --- a device of a context ----------------------------------------------------------------------------------- */
+
+typedef struct opened {
+    void *library;
+    device *device;
+    kernel *kernels;
+} opened;
+
+static void release(brasa_context *ctx, void *data)
+{
+    opened *o = data;
+    if (o->device)
+        o->device->close(o->device);
+    ctx->device = NULL;
+    mem_put(ctx, o->kernels);
+    if (o->library)
+        dlclose(o->library);
+    mem_put(ctx, o);
+}
+
+static const op_def *find_op(const char *name)
+{
+    for (int i = 0; op_at(i); i++)
+        if (strcmp(op_at(i)->name, name) == 0)
+            return op_at(i);
+    return NULL;
+}
+
+/* The backend's lists as one, with the ops that their names stand for. */
+static brasa_status list_kernels(brasa_context *ctx, const backend *b, opened *o)
+{
+    size_t count = 0;
+    for (int l = 0; b->kernels[l]; l++)
+        for (const backend_kernel *k = b->kernels[l]; k->op; k++)
+            count++;
+    o->kernels = mem_get(ctx, (count + 1) * sizeof *o->kernels);
+    if (!o->kernels)
+        return fail_memory(ctx, count * sizeof *o->kernels);
+    count = 0;
+    for (int l = 0; b->kernels[l]; l++)
+        for (const backend_kernel *k = b->kernels[l]; k->op; k++) {
+            o->kernels[count] = k->kernel;
+            o->kernels[count].op = find_op(k->op);
+            if (!o->kernels[count++].op)
+                return fail(ctx, BRASA_INTERNAL, "the kernel %s is for '%s', which is no op", k->kernel.name, k->op);
+        }
+    o->device->kernels = o->kernels;
+    return BRASA_OK;
+}
+
+brasa_status brasa_context_use(brasa_context *ctx, const char *name)
+{
+    char word[32] = "", why[512] = "";
+    int index = 0, end = 0;
+    library *slot = &ctx->library[LIBRARY_DEVICE];
+    if (slot->data)
+        return fail(ctx, BRASA_WRONG_STATE, "this context works on %s already", ctx->device->name);
+    if (strcmp(name, "cpu") == 0)
+        return BRASA_OK;
+    if (sscanf(name, "%31[a-z]%n:%d%n", word, &end, &index, &end) < 1 || name[end] || index < 0 ||
+        strcmp(word, "cuda") != 0)
+        return fail(ctx, BRASA_BAD_ARGUMENT, "device: expected cpu, cuda or cuda:1, got '%s'", name);
+    opened *o = mem_get(ctx, sizeof *o);
+    if (!o)
+        return fail_memory(ctx, sizeof *o);
+    const backend *b = open_backend(word, &o->library, why, sizeof why);
+    brasa_status status = b ? b->open(ctx, index, &o->device) : fail(ctx, BRASA_NOT_FOUND, "%s: %s", name, why);
+    if (status == BRASA_OK)
+        status = list_kernels(ctx, b, o);
+    if (status != BRASA_OK) {
+        release(ctx, o);
+        return status;
+    }
+    *slot = (library){o, release};
+    ctx->device = o->device;
+    return BRASA_OK;
+}
+
+int backend_list(const char *name, void (*say)(void *user, const char *line), void *user)
+{
+    char why[512] = "";
+    void *file;
+    const backend *b = open_backend(name, &file, why, sizeof why);
+    if (!b) {
+        say(user, why);
+        return 0;
+    }
+    const int count = b->list(say, user);
+    dlclose(file);
+    return count;
+}
+
+/* --- memory -------------------------------------------------------------------------------------------------- */
+
+void *tensors_get(brasa_context *ctx, size_t bytes, char **start)
+{
+    if (!ctx->device)
+        return mem_get_large(ctx, bytes, start);
+    return *start = ctx->device->get(ctx->device, bytes);
+}
+
+void tensors_put(brasa_context *ctx, void *block)
+{
+    if (!ctx->device)
+        mem_put(ctx, block);
+    else if (block)
+        ctx->device->put(ctx->device, block);
+}
+
+brasa_status tensors_clear(brasa_context *ctx, void *to, size_t bytes)
+{
+    if (ctx->device)
+        return ctx->device->clear(ctx->device, to, bytes);
+    memset(to, 0, bytes);
+    return BRASA_OK;
+}
+
+brasa_status tensors_copy(brasa_context *ctx, void *to, const void *from, size_t bytes)
+{
+    if (ctx->device)
+        return ctx->device->copy(ctx->device, to, from, bytes);
+    memcpy(to, from, bytes);
+    return BRASA_OK;
+}
+
+brasa_status device_copy_in(brasa_context *ctx, void *to, const void *from, size_t bytes)
+{
+    if (ctx->device)
+        return ctx->device->copy_in(ctx->device, to, from, bytes);
+    memcpy(to, from, bytes);
+    return BRASA_OK;
+}
+
+brasa_status device_copy_out(brasa_context *ctx, void *to, const void *from, size_t bytes)
+{
+    if (ctx->device)
+        return ctx->device->copy_out(ctx->device, to, from, bytes);
+    memcpy(to, from, bytes);
+    return BRASA_OK;
+}

@@ -1,0 +1,92 @@
+/* backend.h - devices other than this CPU.
+ *
+ * A backend is a shared library beside the program, brasa_<name>.so, opened when a context asks for one of its devices;
+ * so one program runs on machines with and without a GPU. It brings memory, copies, a queue in which kernels are started,
+ * and kernels: files in the ops' folders, listed in ops.def as those of the CPU are. Graph passes, networks, training and
+ * the program know nothing more of a device than this page.
+ *
+ * Library and program are made of the same sources: they share structures, and what is in core/ is linked into both.
+ */
+#ifndef BACKEND_BACKEND_H
+#define BACKEND_BACKEND_H
+
+#include "ops/op.h"
+
+typedef struct device device;
+
+/* One that a context works on. Everything happens in its queue, in order; what gives numbers to the host waits. */
+struct device {
+    char name[80];         /* "cuda:0 NVIDIA H200" */
+    char about[160];       /* versions: "driver 13.0, cuDNN 9.14.0, cuBLASLt 13.1" */
+    char missing[160];     /* what is not there and what that costs, or "" */
+    const kernel *kernels; /* fastest first for each op, ended by one without a name */
+    unsigned fuse;         /* which of FUSE_ACTIVATIONS, ... its kernels can do */
+    uint64_t memory;       /* bytes that it has */
+    void *queue;           /* step.queue */
+    void *data;            /* the backend's own */
+
+    /* Memory for tensors, aligned to 256; NULL: there is not so much. */
+    void *(*get)(device *d, size_t bytes);
+    void (*put)(device *d, void *block);
+    /* Bytes of its memory that are free now. */
+    uint64_t (*free_memory)(device *d);
+    /* From the host: when it comes back, `from` may change. To the host: waits for all that was started before. */
+    brasa_status (*copy_in)(device *d, void *to, const void *from, size_t bytes);
+    brasa_status (*copy_out)(device *d, void *to, const void *from, size_t bytes);
+    brasa_status (*copy)(device *d, void *to, const void *from, size_t bytes);
+    brasa_status (*clear)(device *d, void *to, size_t bytes);
+    brasa_status (*wait)(device *d);
+
+    /* Runs steps in their order. *record is NULL the first time; the device keeps there what makes it quicker the next
+     * time (a recorded graph), until forget: the steps and their addresses stay the same so long. */
+    brasa_status (*run)(device *d, step *steps, int count, void **record);
+    void (*forget)(device *d, void *record);
+    /* Runs one step, and tells how long the device took for it. */
+    brasa_status (*time)(device *d, const step *s, int64_t *nanoseconds);
+
+    void (*close)(device *d);
+};
+
+/* A kernel that a backend lists: the op by its name, as `kernel.op` is known to the program only. */
+typedef struct backend_kernel {
+    const char *op; /* NULL ends the list */
+    kernel kernel;
+} backend_kernel;
+
+/* Structures that library and program share: enough to tell a library of another build apart. */
+typedef struct backend_sizes {
+    size_t context, graph, value, node, step, kernel, device;
+} backend_sizes;
+#define BACKEND_SIZES                                                                                                \
+    {                                                                                                                \
+        sizeof(brasa_context), sizeof(graph), sizeof(value), sizeof(node), sizeof(step), sizeof(kernel),             \
+            sizeof(device)                                                                                           \
+    }
+
+/* What a backend's library exports, as `brasa_backend`. */
+typedef struct backend {
+    const char *version; /* brasa_version, and the sizes of what is shared: those of the program, or it is refused */
+    backend_sizes sizes;
+    const backend_kernel *const *kernels; /* the lists of all ops; NULL ends them */
+    /* Opens device number `index`; the text says what is missing and what to do about it. */
+    brasa_status (*open)(brasa_context *ctx, int index, device **out);
+    /* One line for each device or for what is missing: `brasa doctor` prints it. Returns how many there are. */
+    int (*list)(void (*say)(void *user, const char *line), void *user);
+} backend;
+
+/* What `brasa doctor` says of a backend: as backend.list, or why it cannot be opened. */
+int backend_list(const char *name, void (*say)(void *user, const char *line), void *user);
+
+/* --- the host's memory and a device's, in one form: without a device these are memcpy and memset ----------------- */
+
+/* mem_get_large, or memory of the device. */
+void *tensors_get(brasa_context *ctx, size_t bytes, char **start);
+void tensors_put(brasa_context *ctx, void *block);
+brasa_status tensors_clear(brasa_context *ctx, void *to, size_t bytes);
+/* From one place of it to another. */
+brasa_status tensors_copy(brasa_context *ctx, void *to, const void *from, size_t bytes);
+/* From the host and to it. */
+brasa_status device_copy_in(brasa_context *ctx, void *to, const void *from, size_t bytes);
+brasa_status device_copy_out(brasa_context *ctx, void *to, const void *from, size_t bytes);
+
+#endif

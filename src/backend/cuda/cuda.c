@@ -1,0 +1,370 @@
+/* cuda.c - a GPU: its memory, its queue, and steps recorded into a graph. */
+#include "backend/cuda/cuda.h"
+#include "backend/cuda/libraries.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* --- errors and layouts -------------------------------------------------------------------------------------- */
+
+brasa_status cuda_fail(brasa_context *ctx, cudaError_t error, const char *what)
+{
+    if (error == cudaSuccess)
+        return BRASA_OK;
+    return fail(ctx, error == cudaErrorMemoryAllocation ? BRASA_OUT_OF_MEMORY : BRASA_INTERNAL, "%s: CUDA says %s (%s)",
+                what, cudaGetErrorName(error), cudaGetErrorString(error));
+}
+
+brasa_status cuda_started(const step *s)
+{
+    const cudaError_t error = cudaGetLastError();
+    return error == cudaSuccess ? BRASA_OK : cuda_fail(queue_of(s)->ctx, error, s->node->name);
+}
+
+layout cuda_layout_f32(const graph *g, int v)
+{
+    const bool pictures = g->values[v].shape.rank == 4 && g->values[v].type == F32;
+    return pictures ? (layout){.permuted = 1, .order = {0, 2, 3, 1}} : (layout){0};
+}
+
+layout cuda_layout(const graph *g, int v)
+{
+    const value *x = &g->values[v];
+    layout l = cuda_layout_f32(g, v);
+    l.bf16 = g->precision == BRASA_BF16 && x->type == F32 && x->shape.rank >= 2 &&
+             (x->kind == VALUE_TEMP || x->kind == VALUE_INPUT);
+    return l;
+}
+
+void cuda_layouts(const graph *g, const node *n, layout *in, layout *out)
+{
+    for (int k = 0; k < n->nin; k++)
+        in[k] = cuda_layout(g, n->in[k]);
+    for (int k = 0; k < n->nout; k++)
+        out[k] = cuda_layout(g, n->out[k]);
+}
+
+void cuda_layouts_elementwise(const graph *g, const node *n, layout *in, layout *out)
+{
+    const shape *s = &g->values[n->out[0]].shape;
+    layout common = {0};
+    for (int k = 0; k < n->nin; k++) {
+        const value *v = &g->values[n->in[k]];
+        if (v->settled && shape_equal(&v->shape, s)) {
+            common = v->layout;
+            break;
+        }
+    }
+    for (int k = 0; k < n->nin + n->nout; k++) {
+        const int v = k < n->nin ? n->in[k] : n->out[k - n->nin];
+        layout *to = k < n->nin ? &in[k] : &out[k - n->nin];
+        if (!shape_equal(&g->values[v].shape, s))
+            continue;
+        *to = common;
+        to->bf16 = cuda_layout(g, v).bf16;
+    }
+}
+
+/* --- memory -------------------------------------------------------------------------------------------------- */
+
+/* Copies from the host go through two pieces of memory that the GPU can read by itself, in turn. */
+enum { PIECE_BYTES = 8 << 20 };
+
+typedef struct cuda_device {
+    device device;
+    cuda_queue queue;
+    char *pinned[2];
+    cudaEvent_t sent[2]; /* the piece may be written again */
+    int next;
+    cudaEvent_t begin, end;
+} cuda_device;
+
+static void *cuda_get(device *d, size_t bytes)
+{
+    void *block = NULL;
+    (void)d;
+    if (cudaMalloc(&block, bytes ? bytes : 1) != cudaSuccess) {
+        (void)cudaGetLastError(); /* which is kept otherwise */
+        return NULL;
+    }
+    return block;
+}
+
+static void cuda_put(device *d, void *block)
+{
+    (void)d;
+    cudaFree(block);
+}
+
+static uint64_t cuda_free_memory(device *d)
+{
+    size_t left = 0, total = 0;
+    (void)d;
+    return cudaMemGetInfo(&left, &total) == cudaSuccess ? left : 0;
+}
+
+static brasa_status cuda_copy_in(device *d, void *to, const void *from, size_t bytes)
+{
+    cuda_device *c = d->data;
+    cudaError_t error = cudaSuccess;
+    for (size_t at = 0; at < bytes && error == cudaSuccess; at += PIECE_BYTES) {
+        const size_t part = bytes - at < PIECE_BYTES ? bytes - at : PIECE_BYTES;
+        const int i = c->next;
+        c->next = !c->next;
+        error = cudaEventSynchronize(c->sent[i]);
+        memcpy(c->pinned[i], (const char *)from + at, part);
+        if (error == cudaSuccess)
+            error = cudaMemcpyAsync((char *)to + at, c->pinned[i], part, cudaMemcpyHostToDevice, c->queue.stream);
+        if (error == cudaSuccess)
+            error = cudaEventRecord(c->sent[i], c->queue.stream);
+    }
+    return cuda_fail(c->queue.ctx, error, "a copy to the GPU");
+}
+
+static brasa_status cuda_wait(device *d)
+{
+    cuda_device *c = d->data;
+    return cuda_fail(c->queue.ctx, cudaStreamSynchronize(c->queue.stream), "the GPU's work");
+}
+
+static brasa_status cuda_copy_out(device *d, void *to, const void *from, size_t bytes)
+{
+    cuda_device *c = d->data;
+    cudaError_t error = cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, c->queue.stream);
+    if (error == cudaSuccess)
+        error = cudaStreamSynchronize(c->queue.stream);
+    return cuda_fail(c->queue.ctx, error, "a copy from the GPU");
+}
+
+static brasa_status cuda_copy(device *d, void *to, const void *from, size_t bytes)
+{
+    cuda_device *c = d->data;
+    return cuda_fail(c->queue.ctx, cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, c->queue.stream),
+                     "a copy on the GPU");
+}
+
+static brasa_status cuda_clear(device *d, void *to, size_t bytes)
+{
+    cuda_device *c = d->data;
+    return cuda_fail(c->queue.ctx, cudaMemsetAsync(to, 0, bytes, c->queue.stream), "clearing the GPU's memory");
+}
+
+/* --- steps --------------------------------------------------------------------------------------------------- */
+
+typedef struct recorded {
+    cudaGraphExec_t graph; /* NULL after the first run, which loads code and shows errors at their place */
+} recorded;
+
+static brasa_status run_each(step *steps, int count)
+{
+    brasa_status status = BRASA_OK;
+    for (int i = 0; i < count && status == BRASA_OK; i++)
+        status = steps[i].kernel->run(&steps[i]);
+    return status;
+}
+
+static brasa_status record_graph(cuda_device *c, step *steps, int count, recorded *r)
+{
+    cudaGraph_t made = NULL;
+    cudaError_t error = cudaStreamBeginCapture(c->queue.stream, cudaStreamCaptureModeThreadLocal);
+    if (error != cudaSuccess)
+        return cuda_fail(c->queue.ctx, error, "recording a step");
+    brasa_status status = run_each(steps, count);
+    error = cudaStreamEndCapture(c->queue.stream, &made);
+    if (status == BRASA_OK)
+        status = cuda_fail(c->queue.ctx, error, "recording a step");
+    if (status == BRASA_OK)
+        status = cuda_fail(c->queue.ctx, cudaGraphInstantiate(&r->graph, made, 0), "making a graph of a step");
+    if (made)
+        cudaGraphDestroy(made);
+    return status;
+}
+
+static brasa_status cuda_run(device *d, step *steps, int count, void **record)
+{
+    cuda_device *c = d->data;
+    recorded *r = *record;
+    if (!r) {
+        *record = mem_get(c->queue.ctx, sizeof *r);
+        return *record ? run_each(steps, count) : fail_memory(c->queue.ctx, sizeof *r);
+    }
+    brasa_status status = r->graph ? BRASA_OK : record_graph(c, steps, count, r);
+    if (status != BRASA_OK)
+        return status;
+    return cuda_fail(c->queue.ctx, cudaGraphLaunch(r->graph, c->queue.stream), "starting a step");
+}
+
+static void cuda_forget(device *d, void *record)
+{
+    cuda_device *c = d->data;
+    recorded *r = record;
+    cudaStreamSynchronize(c->queue.stream);
+    if (r->graph)
+        cudaGraphExecDestroy(r->graph);
+    mem_put(c->queue.ctx, r);
+}
+
+static brasa_status cuda_time(device *d, const step *s, int64_t *nanoseconds)
+{
+    cuda_device *c = d->data;
+    float milliseconds = 0;
+    cudaError_t error = cudaEventRecord(c->begin, c->queue.stream);
+    brasa_status status = s->kernel->run(s);
+    if (status != BRASA_OK)
+        return status;
+    if (error == cudaSuccess)
+        error = cudaEventRecord(c->end, c->queue.stream);
+    if (error == cudaSuccess)
+        error = cudaEventSynchronize(c->end);
+    if (error == cudaSuccess)
+        error = cudaEventElapsedTime(&milliseconds, c->begin, c->end);
+    *nanoseconds = (int64_t)(milliseconds * 1e6);
+    return cuda_fail(c->queue.ctx, error, s->node->name);
+}
+
+/* --- opening ------------------------------------------------------------------------------------------------- */
+
+static void cuda_close(device *d)
+{
+    cuda_device *c = d->data;
+    brasa_context *ctx = c->queue.ctx;
+    if (c->queue.stream)
+        cudaStreamSynchronize(c->queue.stream);
+    cudnn_close(&c->queue);
+    cublaslt_close(&c->queue);
+    for (int i = 0; i < 2; i++) {
+        if (c->pinned[i])
+            cudaFreeHost(c->pinned[i]);
+        if (c->sent[i])
+            cudaEventDestroy(c->sent[i]);
+    }
+    if (c->begin)
+        cudaEventDestroy(c->begin);
+    if (c->end)
+        cudaEventDestroy(c->end);
+    if (c->queue.stream)
+        cudaStreamDestroy(c->queue.stream);
+    mem_put(ctx, c);
+}
+
+/* Why there is no GPU to work with, in words; error is what the first call said. */
+static const char *why_none(cudaError_t error)
+{
+    switch (error) {
+    case cudaErrorInsufficientDriver:
+        return "the NVIDIA driver is too old for this build, or there is none: install driver 580 or later";
+    case cudaErrorNoDevice:
+        return "no NVIDIA GPU was found (nvidia-smi lists those that the driver sees)";
+    default:
+        return cudaGetErrorString(error);
+    }
+}
+
+static void describe(cuda_device *c, const struct cudaDeviceProp *p, int index)
+{
+    device *d = &c->device;
+    int driver = 0;
+    cudaDriverGetVersion(&driver);
+    snprintf(d->name, sizeof d->name, "cuda:%d %.60s", index, p->name);
+    d->memory = p->totalGlobalMem;
+    c->queue.index = index;
+    c->queue.processors = p->multiProcessorCount;
+    c->queue.most_shared = p->sharedMemPerBlockOptin;
+    c->queue.major = p->major;
+    c->queue.minor = p->minor;
+    snprintf(d->about, sizeof d->about, "driver for CUDA %d.%d", driver / 1000, driver % 1000 / 10);
+}
+
+static brasa_status cuda_open(brasa_context *ctx, int index, device **out)
+{
+    int count = 0;
+    struct cudaDeviceProp p;
+    cudaError_t error = cudaGetDeviceCount(&count);
+    if (error != cudaSuccess || count == 0)
+        return fail(ctx, BRASA_NOT_FOUND, "cuda: %s", why_none(error == cudaSuccess ? cudaErrorNoDevice : error));
+    if (index >= count)
+        return fail(ctx, BRASA_NOT_FOUND, "cuda:%d: this machine has %d GPU%s, numbered from 0", index, count,
+                    count == 1 ? "" : "s");
+    cuda_device *c = mem_get(ctx, sizeof *c);
+    if (!c)
+        return fail_memory(ctx, sizeof *c);
+    c->queue.ctx = ctx;
+    error = cudaSetDevice(index);
+    if (error == cudaSuccess)
+        error = cudaGetDeviceProperties(&p, index);
+    if (error == cudaSuccess)
+        error = cudaStreamCreateWithFlags(&c->queue.stream, cudaStreamNonBlocking);
+    for (int i = 0; i < 2 && error == cudaSuccess; i++) {
+        error = cudaHostAlloc((void **)&c->pinned[i], PIECE_BYTES, cudaHostAllocDefault);
+        if (error == cudaSuccess)
+            error = cudaEventCreateWithFlags(&c->sent[i], cudaEventDisableTiming);
+    }
+    if (error == cudaSuccess)
+        error = cudaEventCreate(&c->begin);
+    if (error == cudaSuccess)
+        error = cudaEventCreate(&c->end);
+    c->device = (device){.queue = &c->queue,
+                         .data = c,
+                         .fuse = FUSE_ACTIVATIONS | FUSE_RESIDUALS | FUSE_FLAT | FUSE_FOLD | FUSE_POOLS | FUSE_SUMS,
+                         .get = cuda_get,
+                         .put = cuda_put,
+                         .free_memory = cuda_free_memory,
+                         .copy_in = cuda_copy_in,
+                         .copy_out = cuda_copy_out,
+                         .copy = cuda_copy,
+                         .clear = cuda_clear,
+                         .wait = cuda_wait,
+                         .run = cuda_run,
+                         .forget = cuda_forget,
+                         .time = cuda_time,
+                         .close = cuda_close};
+    if (error != cudaSuccess) {
+        cuda_close(&c->device);
+        return cuda_fail(ctx, error, "opening the GPU");
+    }
+    describe(c, &p, index);
+    cudnn_open(&c->queue, &c->device);
+    cublaslt_open(&c->queue, &c->device);
+    *out = &c->device;
+    return BRASA_OK;
+}
+
+static int cuda_list(void (*say)(void *user, const char *line), void *user)
+{
+    int count = 0;
+    cudaError_t error = cudaGetDeviceCount(&count);
+    if (error != cudaSuccess || count == 0) {
+        say(user, why_none(error == cudaSuccess ? cudaErrorNoDevice : error));
+        return 0;
+    }
+    for (int i = 0; i < count; i++) {
+        struct cudaDeviceProp p;
+        char line[200];
+        if (cudaGetDeviceProperties(&p, i) != cudaSuccess)
+            continue;
+        snprintf(line, sizeof line, "cuda:%d %.60s, compute capability %d.%d, %.1f GiB", i, p.name, p.major, p.minor,
+                 (double)p.totalGlobalMem / (1 << 30));
+        say(user, line);
+    }
+    return count;
+}
+
+/* --- what the library exports ---------------------------------------------------------------------------------- */
+
+#define OP(name)
+#define REF(name)
+#define WIDE(name)
+#define ONEDNN(name)
+#define SIMD(name)
+#define CUDA(name) extern const backend_kernel name##_cuda[];
+#include "ops/ops.def"
+#undef CUDA
+
+static const backend_kernel *const lists[] = {
+#define CUDA(name) name##_cuda,
+#include "ops/ops.def"
+    NULL};
+
+BRASA_API const backend brasa_backend;
+const backend brasa_backend = {
+    .version = BRASA_VERSION, .sizes = BACKEND_SIZES, .kernels = lists, .open = cuda_open, .list = cuda_list};

@@ -1,0 +1,84 @@
+/* cuda.h - what the kernels of NVIDIA GPUs agree on. Included by *_cuda.cu and by the C files beside it.
+ *
+ * Layouts. Pictures lie as NHWC, weights of convolutions as OHWI: the same permutation. Everything else is plain.
+ * With BRASA_BF16, values within a step of rank 2 and more (activations, their gradients, gradients of weights) are
+ * stored in 16 bits; vectors, scalars and all state are floats. select places a reorder where a kernel wants weights
+ * or inputs in 16 bits. All arithmetic is in floats.
+ *
+ * Kernels. run() starts work in the queue and returns; it must not wait, allocate or copy to or from the host, because
+ * it is recorded into a CUDA graph and replayed: everything that changes from step to step is read from the device's
+ * memory. Sums are made in a fixed order, without atomics on floats: results repeat bit by bit.
+ */
+#ifndef BACKEND_CUDA_CUDA_H
+#define BACKEND_CUDA_CUDA_H
+
+#include <cuda_runtime.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#include "backend/backend.h"
+
+/* step.queue, and device.queue. */
+typedef struct cuda_queue {
+    cudaStream_t stream;
+    brasa_context *ctx;
+    int index;          /* of the GPU */
+    int processors;     /* streaming multiprocessors */
+    size_t most_shared; /* bytes of shared memory that a block may ask for */
+    int major, minor;   /* compute capability */
+    struct cudnn *cudnn;       /* NULL: not there; made by cudnn.c */
+    struct cublaslt *cublaslt; /* NULL: not there; made by cublaslt.c */
+} cuda_queue;
+
+static inline cuda_queue *queue_of(const step *s)
+{
+    return (cuda_queue *)s->queue;
+}
+
+static inline cudaStream_t stream_of(const step *s)
+{
+    return queue_of(s)->stream;
+}
+
+/* While a graph is planned. */
+static inline cuda_queue *queue_of_graph(const graph *g)
+{
+    return (cuda_queue *)g->ctx->device->queue;
+}
+
+/* The last thing that a kernel's run() does: tells whether what it started was accepted. */
+brasa_status cuda_started(const step *s);
+/* BRASA_INTERNAL, or BRASA_OUT_OF_MEMORY, with the error's name; `what` is what was tried. */
+brasa_status cuda_fail(brasa_context *ctx, cudaError_t error, const char *what);
+
+/* --- layouts ------------------------------------------------------------------------------------------------- */
+
+/* How a value is stored: rank 4 as NHWC, and in 16 bits where the session says so and it is TEMP of rank 2 and more. */
+layout cuda_layout(const graph *g, int v);
+/* The same in floats always. */
+layout cuda_layout_f32(const graph *g, int v);
+/* For kernel.layouts: all tensors of a node as cuda_layout says. */
+void cuda_layouts(const graph *g, const node *n, layout *in, layout *out);
+/* For kernel.layouts of element-wise work: the tensors of output 0's shape lie in the order of the first one that is
+ * settled. Those within a step are stored as cuda_layout says, state in floats; others are plain. */
+void cuda_layouts_elementwise(const graph *g, const node *n, layout *in, layout *out);
+
+/* --- kernel lists ---------------------------------------------------------------------------------------------- */
+
+/* A row: CUDA_ROW("relu", relu_cuda_run, cuda_layouts_elementwise). The name that is shown is <op>_cuda. */
+#define CUDA_ROW(operation, run_hook, layouts_hook)                                                                  \
+    {                                                                                                                \
+        operation,                                                                                                   \
+        {                                                                                                            \
+            .name = operation "_cuda", .real = F32, .layouts = layouts_hook, .run = run_hook                         \
+        }                                                                                                            \
+    }
+#define CUDA_END {NULL, {NULL}}
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
