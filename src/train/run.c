@@ -138,6 +138,51 @@ brasa_status session_feed(brasa_session *s, const char *input, const void *data,
     return feed(s, input, data, bytes, true);
 }
 
+/* The inputs of the current program on their way to where they are held, or back. */
+static brasa_status move_held(brasa_session *s, char *held, bool back, int64_t *total)
+{
+    const program *p = s->current;
+    brasa_status status = BRASA_OK;
+    *total = 0;
+    for (int i = 0; i < p->graph.nvalues && status == BRASA_OK; i++) {
+        const value *v = &p->graph.values[i];
+        if (!p->needed[i])
+            continue;
+        char *at = held + *total, *input = session_value_data(s, v);
+        *total += (v->bytes + PLAN_ALIGN - 1) / PLAN_ALIGN * PLAN_ALIGN;
+        if (held)
+            status = tensors_copy(s->ctx, back ? input : at, back ? at : input, (size_t)v->bytes);
+    }
+    return status;
+}
+
+brasa_status session_hold(brasa_session *s)
+{
+    int64_t bytes = 0;
+    char *start = NULL;
+    brasa_status status = move_held(s, NULL, false, &bytes);
+    tensors_put(s->ctx, s->held);
+    s->held = status == BRASA_OK ? tensors_get(s->ctx, (size_t)bytes, &start) : NULL;
+    if (!s->held)
+        return fail_memory(s->ctx, (size_t)bytes);
+    return move_held(s, s->held, false, &bytes);
+}
+
+brasa_status session_feed_held(brasa_session *s)
+{
+    int64_t bytes;
+    program *p = s->current;
+    memcpy(p->fed, p->needed, (size_t)p->graph.nvalues * sizeof *p->fed);
+    s->fed = p;
+    s->ran = NULL;
+    return move_held(s, s->held, true, &bytes);
+}
+
+brasa_status session_wait(brasa_session *s)
+{
+    return s->ctx->device ? s->ctx->device->wait(s->ctx->device) : BRASA_OK;
+}
+
 layout session_input_layout(const brasa_session *s, const char *input)
 {
     const graph *g = &session_first(s)->graph;

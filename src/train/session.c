@@ -569,6 +569,7 @@ void brasa_session_free(brasa_session *s)
     free_program(s, s->update);
     tuner_free(s->tuner);
     tensors_put(s->ctx, s->block);
+    tensors_put(s->ctx, s->held);
     mem_put(s->ctx, s->mirror_block);
     mem_put(s->ctx, s->staged);
     pool_free(&s->pool);

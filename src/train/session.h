@@ -42,6 +42,7 @@ struct brasa_session {
     char *mirror; /* of a device: the host's copy of the state; else NULL */
     int64_t persistent, transient;
 
+    void *held; /* session_hold's: the inputs of the current program, one after the other */
     void *staged; /* of a device: samples on their way, in its order */
     int64_t staged_bytes;
 
@@ -72,6 +73,11 @@ program *session_program(const brasa_session *s, bool training, int64_t batch);
 layout session_input_layout(const brasa_session *s, const char *input);
 /* run.c: brasa_feed for samples that lie so already. */
 brasa_status session_feed(brasa_session *s, const char *input, const void *data, size_t bytes);
+/* run.c: for benchmarks. What was fed is kept where the session computes, and fed from there again. */
+brasa_status session_hold(brasa_session *s);
+brasa_status session_feed_held(brasa_session *s);
+/* Waits until a device has done all that it was given. */
+brasa_status session_wait(brasa_session *s);
 /* The first program, which settles the layouts of inputs and of state for all others; NULL: there is none yet. */
 const program *session_first(const brasa_session *s);
 
