@@ -12,33 +12,45 @@
 
 enum { PATH_SIZE = 4096 };
 
-/* Beside the program or library that this code is in, where a build leaves it; in ../lib/brasa, where it is installed;
- * or in $BRASA_BACKENDS, for both in other places. */
+/* The folder of the program or library that this code is in. A program that was found by PATH has no folder in its
+ * name: the system knows its file. */
+static void own_folder(char folder[PATH_SIZE / 2])
+{
+    Dl_info here;
+    snprintf(folder, PATH_SIZE / 2, "%s",
+             dladdr((const void *)(uintptr_t)&own_folder, &here) && here.dli_fname ? here.dli_fname : "");
+    if (!strchr(folder, '/')) {
+        const ssize_t length = readlink("/proc/self/exe", folder, PATH_SIZE / 2 - 1);
+        folder[length > 0 ? length : 0] = '\0';
+    }
+    char *slash = strrchr(folder, '/');
+    if (slash)
+        *slash = '\0';
+    else
+        snprintf(folder, PATH_SIZE / 2, ".");
+}
+
+/* Beside the program or library that this code is in, where a build leaves it; where it is installed, as seen from
+ * the library and from the program; or in $BRASA_BACKENDS alone, for both in other places. */
 static void *open_library(const char *name, char *why, size_t why_size)
 {
-    char folder[PATH_SIZE / 2] = ".", path[PATH_SIZE];
+    static const char *const places[] = {"", "/brasa", "/../" BRASA_LIBDIR "/brasa"};
+    char folder[PATH_SIZE / 2], path[PATH_SIZE];
     const char *given = getenv("BRASA_BACKENDS");
-    Dl_info here;
-    if (dladdr((const void *)(uintptr_t)&open_library, &here) && here.dli_fname) {
-        const char *slash = strrchr(here.dli_fname, '/');
-        if (slash && (size_t)(slash - here.dli_fname) < sizeof folder)
-            snprintf(folder, sizeof folder, "%.*s", (int)(slash - here.dli_fname), here.dli_fname);
-    }
-    const char *const folders[] = {given ? given : folder, given ? NULL : "lib/brasa", given ? NULL : "../lib/brasa"};
-    for (int i = 0; i < 3 && folders[i]; i++) {
-        if (i == 0)
-            snprintf(path, sizeof path, "%s/brasa_%s.so", folders[i], name);
-        else
-            snprintf(path, sizeof path, "%s/%s/brasa_%s.so", folder, i == 1 ? "brasa" : folders[i], name);
+    own_folder(folder);
+    for (int i = 0; i < (given ? 1 : 3); i++) {
+        snprintf(path, sizeof path, "%.2000s%s/brasa_%s.so", given ? given : folder, places[i], name);
         if (access(path, R_OK) != 0)
             continue;
         void *file = dlopen(path, RTLD_NOW | RTLD_LOCAL);
         if (!file)
-            snprintf(why, why_size, "%s cannot be opened: %s", path, dlerror());
+            snprintf(why, why_size, "%.200s cannot be opened: %.280s", path, dlerror());
         return file;
     }
-    snprintf(why, why_size, "this build has no brasa_%s.so: it is made where CUDA's compiler and cuDNN's headers are "
-                            "(see docs/cuda.md)", name);
+    snprintf(why, why_size,
+             "this build has no brasa_%s.so: it is made where CUDA's compiler and cuDNN's headers are "
+             "(see docs/cuda.md)",
+             name);
     return NULL;
 }
 
@@ -107,22 +119,34 @@ static brasa_status list_kernels(brasa_context *ctx, const backend *b, opened *o
     return BRASA_OK;
 }
 
+/* "cuda" or "cuda:1": the number, or -1. */
+static int device_number(const char *name)
+{
+    const size_t word = strlen("cuda");
+    if (strncmp(name, "cuda", word) != 0)
+        return -1;
+    if (!name[word])
+        return 0;
+    const size_t digits = strspn(name + word + 1, "0123456789");
+    const bool good = name[word] == ':' && digits > 0 && digits < 5 && !name[word + 1 + digits];
+    return good ? atoi(name + word + 1) : -1;
+}
+
 brasa_status brasa_context_use(brasa_context *ctx, const char *name)
 {
-    char word[32] = "", why[512] = "";
-    int index = 0, end = 0;
+    char why[512] = "";
     library *slot = &ctx->library[LIBRARY_DEVICE];
     if (slot->data)
         return fail(ctx, BRASA_WRONG_STATE, "this context works on %s already", ctx->device->name);
-    if (strcmp(name, "cpu") == 0)
+    if (name && strcmp(name, "cpu") == 0)
         return BRASA_OK;
-    if (sscanf(name, "%31[a-z]%n:%d%n", word, &end, &index, &end) < 1 || name[end] || index < 0 ||
-        strcmp(word, "cuda") != 0)
-        return fail(ctx, BRASA_BAD_ARGUMENT, "device: expected cpu, cuda or cuda:1, got '%s'", name);
+    const int index = name ? device_number(name) : -1;
+    if (index < 0)
+        return fail(ctx, BRASA_BAD_ARGUMENT, "device: expected cpu, cuda or cuda:1, got '%.40s'", name ? name : "");
     opened *o = mem_get(ctx, sizeof *o);
     if (!o)
         return fail_memory(ctx, sizeof *o);
-    const backend *b = open_backend(word, &o->library, why, sizeof why);
+    const backend *b = open_backend("cuda", &o->library, why, sizeof why);
     brasa_status status = b ? b->open(ctx, index, &o->device) : fail(ctx, BRASA_NOT_FOUND, "%s: %s", name, why);
     if (status == BRASA_OK)
         status = list_kernels(ctx, b, o);
