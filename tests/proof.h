@@ -4,11 +4,15 @@
  * The numbers of values do not depend on the options, except on `gradients`, which adds some at the end; so a value
  * may be compared between two proofs of one graph by its number, and state by its name.
  *
- * A kernel that writes past its workspace, on either side, fails the case. After test.h.
+ * A kernel that writes past its workspace, on either side, fails the case.
+ *
+ * A proof may run on a device. State and arena are here all the same, and so are all functions that look at them;
+ * proof_begin takes them there, proof_end brings back what became of them. After test.h.
  */
 #ifndef TEST_PROOF_H
 #define TEST_PROOF_H
 
+#include "backend/backend.h"
 #include "core/random.h"
 #include "graph/exec.h"
 
@@ -23,6 +27,9 @@ typedef struct proof_options {
     unsigned fusions;    /* which, with fuse; 0: all that keep the bits */
     bool keep_all;       /* every value stays readable; not with fuse */
     const char *kernels; /* see brasa_session_options */
+    brasa_context *on;   /* of a device to run on; NULL: the graph's own */
+    int32_t precision;   /* of a device */
+    bool coarse;         /* it starts from numbers of 8 bits, which bf16 holds as they are */
 } proof_options;
 
 typedef struct proof {
@@ -35,6 +42,8 @@ typedef struct proof {
     int64_t *scratch;       /* node -> bytes of its workspace ... */
     int64_t *scratch_place; /* ... and where it is, as in the plan */
     char *arena;            /* the plan's, then guard, workspace, guard */
+    int64_t arena_bytes;
+    char *state_there, *arena_there; /* of a device, else NULL */
 } proof;
 
 static inline void proof_gradient_done(void *user, graph *g, int param, int grad)
@@ -53,7 +62,7 @@ static inline int proof_other_kernels(const proof *p, const char *names[PROOF_KE
     int count = 0;
     for (int i = 0; i < g->nnodes; i++) {
         const node *n = &g->nodes[i];
-        for (const kernel *k = kernel_next(n->op, g->real, NULL); k; k = kernel_next(n->op, g->real, k)) {
+        for (const kernel *k = NULL; (k = kernel_next(g->ctx, n->op, g->real, k)) != NULL;) {
             bool known = k == n->kernel || (k->supports && !k->supports(g, n));
             for (int c = 0; c < count && !known; c++)
                 known = strcmp(names[c], k->name) == 0;
@@ -82,10 +91,13 @@ static inline brasa_status proof_compile(proof *p, const graph *from, proof_opti
 {
     *p = (proof){.options = o};
     graph *g = &p->program.graph;
-    graph_init(g, from->ctx);
+    graph_init(g, o.on ? o.on : from->ctx);
     g->real = o.real;
     g->seed = 7;
     g->fuse = o.fusions ? o.fusions : FUSE_ALL & ~FUSE_FOLD;
+    g->precision = o.precision;
+    if (g->ctx->device)
+        g->fuse &= g->ctx->device->fuse;
     brasa_status status = pass_lower(g, from, o.batch ? o.batch : 1, !o.evaluation);
     p->grad = malloc(((size_t)g->nvalues + 1) * sizeof *p->grad);
     for (int v = 0; v < g->nvalues; v++)
@@ -111,6 +123,11 @@ static inline brasa_status proof_compile(proof *p, const graph *from, proof_opti
 
 static inline void proof_free(proof *p)
 {
+    brasa_context *ctx = p->program.graph.ctx;
+    if (p->state_there)
+        tensors_put(ctx, p->state_there);
+    if (p->arena_there)
+        tensors_put(ctx, p->arena_there);
     graph_clear(&p->program.graph);
     free(p->grad);
     free(p->start);
@@ -137,9 +154,15 @@ static inline int64_t proof_place(const value *v, int64_t i)
 static inline double proof_read(const value *v, const void *data, int64_t element)
 {
     const int64_t i = proof_place(v, element);
-    switch (v->type) {
+    switch (layout_type(&v->layout, v->type)) {
     case F32:
         return ((const float *)data)[i];
+    case BF16: {
+        const uint32_t bits = (uint32_t)((const uint16_t *)data)[i] << 16;
+        float x;
+        memcpy(&x, &bits, sizeof x);
+        return x;
+    }
     case F64:
         return ((const double *)data)[i];
     case I32:
@@ -194,11 +217,21 @@ static inline double proof_number(const value *v, const random_stream *s, int64_
     return (float)(v->start.a + 0.25 * x);
 }
 
-static inline void proof_fill(const value *v, void *data)
+/* x in 8 bits, the first of them implied. */
+static inline double proof_coarse(double x)
+{
+    int exponent;
+    const double part = frexp(x, &exponent);
+    return ldexp(nearbyint(part * 256) / 256, exponent);
+}
+
+static inline void proof_fill(const proof *p, const value *v, void *data)
 {
     const random_stream s = proof_stream(v->name);
-    for (int64_t i = 0, count = shape_count(&v->shape); i < count; i++)
-        proof_write(v, data, i, proof_number(v, &s, i));
+    for (int64_t i = 0, count = shape_count(&v->shape); i < count; i++) {
+        const double x = proof_number(v, &s, i);
+        proof_write(v, data, i, p->options.coarse && !v->classes ? proof_coarse(x) : x);
+    }
 }
 
 /* Puts all workspaces behind the arena, one in the other's place: there each can have its guards. That they have
@@ -222,6 +255,21 @@ static inline int64_t proof_guard(proof *p)
     return from + most + PROOF_GUARD;
 }
 
+/* Where the program's steps are to find state and arena: here, or on the device. */
+static inline brasa_status proof_link(proof *p)
+{
+    brasa_context *ctx = p->program.graph.ctx;
+    if (ctx->device && (!tensors_get(ctx, (size_t)p->state_bytes + 64, &p->state_there) ||
+                        !tensors_get(ctx, (size_t)p->arena_bytes, &p->arena_there)))
+        return BRASA_OUT_OF_MEMORY;
+    int64_t *planned = p->program.plan.workspace;
+    p->program.plan.workspace = p->scratch_place;
+    const brasa_status status = program_link(&p->program, p->state_there ? p->state_there : p->state, p->state_offset,
+                                             p->arena_there ? p->arena_there : p->arena);
+    p->program.plan.workspace = planned;
+    return status;
+}
+
 /* Memory, the state's first numbers, and the steps. */
 static inline brasa_status proof_load(proof *p)
 {
@@ -239,23 +287,34 @@ static inline brasa_status proof_load(proof *p)
     }
     p->start = calloc(1, (size_t)p->state_bytes + 64);
     p->state = aligned_alloc(64, (size_t)p->state_bytes + 64);
-    const int64_t bytes = proof_guard(p);
-    p->arena = bytes < 0 ? NULL : aligned_alloc(64, (size_t)(bytes + 63) / 64 * 64);
+    p->arena_bytes = proof_guard(p);
+    p->arena = p->arena_bytes < 0 ? NULL : aligned_alloc(64, (size_t)(p->arena_bytes + 63) / 64 * 64);
     if (!p->state_offset || !p->start || !p->state || !p->arena)
         return BRASA_OUT_OF_MEMORY;
     for (int v = 0; v < g->nvalues; v++)
         if (g->values[v].state >= 0)
-            proof_fill(&g->values[v], p->start + p->state_offset[v]);
-    int64_t *planned = p->program.plan.workspace;
-    p->program.plan.workspace = p->scratch_place;
-    program_link(&p->program, p->state, p->state_offset, p->arena);
-    p->program.plan.workspace = planned;
-    return BRASA_OK;
+            proof_fill(p, &g->values[v], p->start + p->state_offset[v]);
+    return proof_link(p);
 }
 
 static inline bool proof_guarded(const char *guard)
 {
     return *guard == (char)PROOF_GUARD_BYTE && memcmp(guard, guard + 1, PROOF_GUARD - 1) == 0;
+}
+
+/* A piece of the arena, on its way to the device or back. */
+static inline void proof_push(const proof *p, char *piece, int64_t bytes)
+{
+    if (p->arena_there)
+        CHECK_STATUS(device_copy_in(p->program.graph.ctx, p->arena_there + (piece - p->arena), piece, (size_t)bytes),
+                     BRASA_OK);
+}
+
+static inline void proof_pull(const proof *p, char *piece, int64_t bytes)
+{
+    if (p->arena_there)
+        CHECK_STATUS(device_copy_out(p->program.graph.ctx, piece, p->arena_there + (piece - p->arena), (size_t)bytes),
+                     BRASA_OK);
 }
 
 static inline brasa_status proof_step(proof *p, int i, int rubbish)
@@ -265,11 +324,14 @@ static inline brasa_status proof_step(proof *p, int i, int rubbish)
     if (!s->workspace)
         return program_repeat(&p->program, i, 1, &nanoseconds);
     const int64_t bytes = p->scratch[s->node - p->program.graph.nodes];
-    char *before = (char *)s->workspace - PROOF_GUARD, *behind = (char *)s->workspace + bytes;
+    char *workspace = p->arena + p->scratch_place[s->node - p->program.graph.nodes];
+    char *before = workspace - PROOF_GUARD, *behind = workspace + bytes;
     memset(before, PROOF_GUARD_BYTE, PROOF_GUARD);
-    memset(s->workspace, rubbish, (size_t)bytes);
+    memset(workspace, rubbish, (size_t)bytes);
     memset(behind, PROOF_GUARD_BYTE, PROOF_GUARD);
+    proof_push(p, before, bytes + 2 * PROOF_GUARD);
     const brasa_status status = program_repeat(&p->program, i, 1, &nanoseconds);
+    proof_pull(p, before, bytes + 2 * PROOF_GUARD);
     if (!proof_guarded(before) || !proof_guarded(behind))
         test_fail(__FILE__, __LINE__, "%s of %s '%s' writes %s its workspace of %lld bytes", s->kernel->name,
                   s->node->op->name, s->node->name, proof_guarded(before) ? "behind" : "before", (long long)bytes);
@@ -285,8 +347,20 @@ static inline void proof_begin(proof *p, int rubbish)
     for (int v = 0; v < g->nvalues; v++)
         if (g->values[v].kind == VALUE_INPUT) {
             memset(p->arena + g->values[v].offset, 0, (size_t)g->values[v].bytes); /* the padding of its layout */
-            proof_fill(&g->values[v], p->arena + g->values[v].offset);
+            proof_fill(p, &g->values[v], p->arena + g->values[v].offset);
         }
+    if (p->state_there)
+        CHECK_STATUS(device_copy_in(g->ctx, p->state_there, p->state, (size_t)p->state_bytes), BRASA_OK);
+    proof_push(p, p->arena, p->program.plan.bytes);
+}
+
+/* After the last step. */
+static inline void proof_end(proof *p)
+{
+    if (p->state_there)
+        CHECK_STATUS(device_copy_out(p->program.graph.ctx, p->state, p->state_there, (size_t)p->state_bytes),
+                     BRASA_OK);
+    proof_pull(p, p->arena, p->program.plan.bytes);
 }
 
 /* One run from the start; rubbish 255 makes NaN of every number in the arena and in the workspaces. */
@@ -296,6 +370,7 @@ static inline brasa_status proof_run(proof *p, int rubbish)
     brasa_status status = BRASA_OK;
     for (int i = 0; i < p->program.nsteps && status == BRASA_OK; i++)
         status = proof_step(p, i, rubbish);
+    proof_end(p);
     return status;
 }
 

@@ -29,7 +29,7 @@ while IFS= read -r line; do
         if [[ $text =~ ^[0-9]+\ passed,\ [0-9]+\ failed ]]; then counts[$number]=$text; fi
         if [[ $text == "skipped "* ]]; then reasons+="    ${text#skipped }"$'\n'; fi
     elif [[ $line =~ ^\ *[0-9]+/[0-9]+\ Test\ +#([0-9]+):\ ([^ ]+)\ .*\ ([0-9.]+)\ sec ]]; then
-        finished "${BASH_REMATCH[1]}" "${BASH_REMATCH[2]}" "${BASH_REMATCH[3]}" "$([[ $line == *" Passed "* ]]; echo $((!$?)))"
+        finished "${BASH_REMATCH[1]}" "${BASH_REMATCH[2]}" "${BASH_REMATCH[3]}" "$([[ $line =~ \ Passed\ |Skipped\  ]]; echo $((!$?)))"
     fi
 done
 

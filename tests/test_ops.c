@@ -1,9 +1,12 @@
-/* test_ops.c - every op and every kernel, proved on the op's own cases.
+/* test_ops.c - every op and every kernel, proved on the op's own cases; with BRASA_TEST_DEVICE those of a device, see
+ * device.h, against the same reference.
  *
  * Nothing here knows a particular op: what is in the registry is tested, and an op without enough cases fails. The
  * gradients are test_gradients.c's.
  */
+#define _GNU_SOURCE /* readlink, setenv */
 #include "test.h"
+#include "device.h"
 #include "each_case.h"
 #include "ops/conv2d/conv2d.h"
 
@@ -32,6 +35,7 @@ static void check_refused(brasa_context *ctx, const op_def *op, const op_case *c
 
 TEST(refused)
 {
+    HOST_OR_SKIP();
     each_case(1, CASE_FAILS, CASE_FAILS, check_refused);
 }
 
@@ -75,6 +79,7 @@ static void check_sizes(brasa_context *ctx, const op_def *op, const op_case *c)
 
 TEST(sizes)
 {
+    HOST_OR_SKIP();
     each_case(1, CASE_PLAN | CASE_FAILS, CASE_PLAN, check_sizes);
 }
 
@@ -152,7 +157,7 @@ static void check_parts(proof *p, int i)
     spread spreads[MOST_ARGS];
     arg args[MOST_ARGS];
     bool any = false;
-    if ((!k->parts_in && !k->parts_out) || count > MOST_ARGS)
+    if ((!k->parts_in && !k->parts_out) || count > MOST_ARGS || p->arena_there)
         return;
     for (int a = 0; a < count; a++) {
         const arg *from = a < nin ? &before.in[a] : &before.out[a - nin];
@@ -176,6 +181,26 @@ static void check_parts(proof *p, int i)
 
 /* --- kernels in float against the reference in double --------------------------------------------------------- */
 
+/* Whether a proof came about; what is wrong is told. */
+static bool proved(const proof *p, brasa_status status)
+{
+    const graph *g = &p->program.graph;
+    if (status != BRASA_OK)
+        test_fail(__FILE__, __LINE__, "%s: %s", brasa_status_text(status),
+                  g->status != BRASA_OK ? g->error : g->ctx->error);
+    return status == BRASA_OK;
+}
+
+/* How a proof is made for a row of device.h. bf16 starts from numbers that it can hold: what an op makes of them is
+ * to be proved, not how well it was asked. */
+static proof_options options_on(const device_row *r, proof_options o)
+{
+    o.on = device_context();
+    o.precision = r->precision;
+    o.coarse = r->precision == BRASA_BF16;
+    return o;
+}
+
 static double largest(const proof *p, int v)
 {
     double most = 0;
@@ -193,9 +218,11 @@ static void compare_value(const proof *p, const proof *ref, int v, double tolera
             continue; /* NaN goes on */
         const value *x = &p->program.graph.values[v];
         int made = x->producer;
-        test_fail(__FILE__, __LINE__, "element %lld of %s (%s, by %s) is %.9g, in double %.9g; the largest is %.3g",
+        test_fail(__FILE__, __LINE__,
+                  "element %lld of %s (%s, by %s in %s) is %.9g, expected %.9g within %.3g; the largest is %.3g",
                   (long long)i, x->name ? x->name : "a value", shape_print(&x->shape).text,
-                  made >= 0 ? p->program.graph.nodes[made].kernel->name : "nobody", got, want, scale);
+                  made >= 0 ? p->program.graph.nodes[made].kernel->name : "nobody",
+                  device_rows[p->options.precision].name, got, want, tolerance * scale, scale);
         return;
     }
 }
@@ -216,7 +243,8 @@ static void compare_proofs(const proof *p, const proof *ref, double tolerance)
 static bool padding_is_zero(const proof *p, int v)
 {
     const value *x = &p->program.graph.values[v];
-    const int64_t size = (int64_t)dtype_size(x->type), stored = x->bytes / size, count = proof_count(p, v);
+    const int64_t size = (int64_t)dtype_size(layout_type(&x->layout, x->type)), stored = x->bytes / size;
+    const int64_t count = proof_count(p, v);
     if (stored == count || x->type == I32)
         return true; /* places and labels in the padding say nothing */
     const char *data = proof_data(p, v);
@@ -241,6 +269,7 @@ static void check_written(proof *p)
         CHECK_STATUS(proof_step(p, i, 60), BRASA_OK);
         check_parts(p, i);
     }
+    proof_end(p);
     for (int v = 0; v < g->nvalues; v++) {
         const value *x = &g->values[v];
         if (!proof_readable(p, v) || x->state >= 0)
@@ -256,19 +285,21 @@ static void check_written(proof *p)
 }
 
 /* The best kernels; then every other one, each in a program where the rest is as good as can be. */
-static void check_mode(const graph *g, const op_case *c, proof_options o)
+static void check_mode(const graph *g, const op_case *c, const device_row *r, proof_options o)
 {
     const char *names[PROOF_KERNELS];
     proof ref, p;
-    o.real = F64;
-    brasa_status status = proof_make(&ref, g, o);
-    CHECK_STATUS(status, BRASA_OK);
+    proof_options exact = o;
+    exact.real = F64;
+    exact.coarse = options_on(r, o).coarse;
+    o = options_on(r, o);
     o.real = F32;
-    for (int k = -1, count = 0; status == BRASA_OK && k < count; k++) {
+    bool good = proved(&ref, proof_make(&ref, g, exact));
+    for (int k = -1, count = 0; good && k < count; k++) {
         o.kernels = k < 0 ? NULL : names[k];
-        CHECK_STATUS(status = proof_make(&p, g, o), BRASA_OK);
-        if (status == BRASA_OK) {
-            compare_proofs(&p, &ref, c->tolerance > 0 ? c->tolerance : 2e-5);
+        good = proved(&p, proof_make(&p, g, o));
+        if (good) {
+            compare_proofs(&p, &ref, device_tolerance(r, c->tolerance > 0 ? c->tolerance : 2e-5));
             check_written(&p);
         }
         if (k < 0)
@@ -283,11 +314,12 @@ static void check_kernels(brasa_context *ctx, const op_def *op, const op_case *c
     graph g;
     graph_init(&g, ctx);
     CHECK_STATUS(case_build(&g, op, c), BRASA_OK);
-    for (int evaluation = 0; evaluation < 2 && g.status == BRASA_OK; evaluation++)
-        check_mode(&g, c,
-                   (proof_options){.evaluation = evaluation,
-                                   .gradients = !evaluation && !exempt(op, "gradient"),
-                                   .keep_all = true});
+    for (const device_row *r = device_wanted_rows(); r->name; r++)
+        for (int evaluation = 0; evaluation < 2 && g.status == BRASA_OK; evaluation++)
+            check_mode(&g, c, r,
+                       (proof_options){.evaluation = evaluation,
+                                       .gradients = !evaluation && !exempt(op, "gradient"),
+                                       .keep_all = true});
     graph_clear(&g);
 }
 
@@ -299,9 +331,10 @@ static bool without_case(const kernel *k)
 
 TEST(kernels)
 {
+    DEVICE_OR_SKIP();
     each_case(2, CASE_PLAN | CASE_FAILS, 0, check_kernels);
     CASE("each that takes parts was given one");
-    for (int i = 0; op_at(i); i++)
+    for (int i = 0; op_at(i) && !device_wanted(); i++)
         for (const kernel *k = kernel_next(NULL, op_at(i), F32, NULL); k; k = kernel_next(NULL, op_at(i), F32, k))
             if ((k->parts_in || k->parts_out) && k->isa == isa_available() && !took(k) && !without_case(k))
                 test_fail(__FILE__, __LINE__, "%s was not", k->name);
@@ -338,27 +371,37 @@ static void note_effects(const proof *p, const op_def *op, effects *e)
 }
 
 /* Reference kernels keep every bit; a library may take another kernel for the fused node, so there only closely. */
-static void check_passes(const graph *g, const op_def *op, bool evaluation, const char *kernels, effects *e)
+static void check_passes(const graph *g, const op_def *op, bool evaluation, const char *kernels, const device_row *r,
+                         effects *e)
 {
     proof plain, p;
-    proof_options o = {
-        .evaluation = evaluation, .gradients = !evaluation && !exempt(op, "gradient"), .kernels = kernels};
-    brasa_status status = proof_make(&plain, g, o);
-    CHECK_STATUS(status, BRASA_OK);
-    for (int way = 1; way < 4 && status == BRASA_OK; way++) {
+    proof_options o = options_on(r, (proof_options){.evaluation = evaluation,
+                                                    .gradients = !evaluation && !exempt(op, "gradient"),
+                                                    .kernels = kernels});
+    bool good = proved(&plain, proof_make(&plain, g, o));
+    for (int way = 1; way < 4 && good; way++) {
         o.fuse = way & 1;
         o.in_place = way & 2;
-        CHECK_STATUS(status = proof_make(&p, g, o), BRASA_OK);
-        if (status == BRASA_OK) {
+        good = proved(&p, proof_make(&p, g, o));
+        if (good) {
             if (kernels)
                 compare_bits(&plain, &p);
             else
-                compare_proofs(&p, &plain, 2e-5);
+                compare_proofs(&p, &plain, device_tolerance(r, 2e-5));
             note_effects(&p, op, e);
         }
         proof_free(&p);
     }
     proof_free(&plain);
+}
+
+static void check_modes(const graph *g, const op_def *op, const device_row *r, effects *e)
+{
+    for (int evaluation = 0; evaluation < 2; evaluation++) {
+        if (!device_wanted())
+            check_passes(g, op, evaluation, "_ref", r, e);
+        check_passes(g, op, evaluation, NULL, r, e);
+    }
 }
 
 static void check_all_passes(brasa_context *ctx, const op_def *op, const op_case *c)
@@ -370,10 +413,8 @@ static void check_all_passes(brasa_context *ctx, const op_def *op, const op_case
         graph_init(&g, ctx);
         brasa_status status = build_wrapped(&g, op, c, acts[a]);
         CHECK_STATUS(status, BRASA_OK);
-        for (int evaluation = 0; evaluation < 2 && status == BRASA_OK; evaluation++) {
-            check_passes(&g, op, evaluation, "_ref", &e);
-            check_passes(&g, op, evaluation, NULL, &e);
-        }
+        for (const device_row *r = device_wanted_rows(); r->name && status == BRASA_OK; r++)
+            check_modes(&g, op, r, &e);
         graph_clear(&g);
     }
     CHECK(e.fused == e.may_fuse);
@@ -382,6 +423,7 @@ static void check_all_passes(brasa_context *ctx, const op_def *op, const op_case
 
 TEST(passes_keep_bits)
 {
+    DEVICE_OR_SKIP();
     each_case(1, CASE_PLAN | CASE_FAILS, 0, check_all_passes);
 }
 
@@ -446,6 +488,7 @@ static void note_case(const op_def *op, const op_case *c, reach *r)
 
 TEST(cases_reach_the_corners)
 {
+    HOST_OR_SKIP();
     for (int i = 0; op_at(i); i++) {
         const op_def *op = op_at(i);
         if (!op->help)
