@@ -90,7 +90,7 @@ TEST(trains_and_records)
     char path[500];
     pool q = {.ctx = ctx};
     snprintf(path, sizeof path, "%s/%s", o.out, SPLIT_FILE);
-    REQUIRE(trained_open(ctx, o.out, 0, "", 32, 0, &t) == BRASA_OK);
+    REQUIRE(trained_open(ctx, o.out, &(trained_options){.spec = "", .most = 32}, &t) == BRASA_OK);
     CHECK_STATUS(split_read(t.task.set, path, &s), BRASA_OK);
     CHECK_STATUS(metrics_init(&m, &q, 26), BRASA_OK);
     CHECK_STATUS(trained_measure(&t, s.test, s.tests, &m), BRASA_OK);

@@ -179,7 +179,7 @@ TEST(evaluation_within_a_budget)
         CASE("%s", i == 0 ? "no budget" : i == 1 ? "just enough" : "less");
         trained t;
         brasa_memory session = {0};
-        REQUIRE(trained_open(ctx, o.out, 0, "", 48, mem, &t) == BRASA_OK);
+        REQUIRE(trained_open(ctx, o.out, &(trained_options){.spec = "", .most = 48, .mem = mem}, &t) == BRASA_OK);
         CHECK(i == 2 ? t.task.settings.batch < 48 && t.task.settings.batch > 1 : t.task.settings.batch == 48);
         CHECK_STATUS(trained_measure(&t, list, 130, &m), BRASA_OK);
         CHECK_INT(m.count, 130);
@@ -193,7 +193,8 @@ TEST(evaluation_within_a_budget)
     }
     CASE("nothing fits");
     trained t;
-    CHECK_STATUS(trained_open(ctx, o.out, 0, "", 48, 10000, &t), BRASA_BAD_ARGUMENT);
+    CHECK_STATUS(trained_open(ctx, o.out, &(trained_options){.spec = "", .most = 48, .mem = 10000}, &t),
+                 BRASA_BAD_ARGUMENT);
     CHECK_HAS(brasa_context_error(ctx), " MB at batch 48: not even one sample fits 10.0 KB");
     trained_close(&t);
     pool_free(&p);

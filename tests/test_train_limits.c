@@ -256,7 +256,8 @@ TEST(labels_out_of_range)
     CASE("other classes than the run's");
     labels[7] = 3;
     trained t;
-    CHECK_STATUS(trained_open(ctx, o.out, 0, put_digits(labels, 40), 8, 0, &t), BRASA_BAD_ARGUMENT);
+    CHECK_STATUS(trained_open(ctx, o.out, &(trained_options){.spec = put_digits(labels, 40), .most = 8}, &t),
+                 BRASA_BAD_ARGUMENT);
     CHECK_HAS(brasa_context_error(ctx), "has other classes (4, from '0' on) than the run (6, from '0' on)");
     trained_close(&t);
     CASE("more in a table than the network has");
@@ -314,7 +315,7 @@ TEST(numbers_that_are_not_finite)
     CASE("the weights are the last good ones");
     trained t;
     float bias[26];
-    REQUIRE(trained_open(ctx, o.out, 0, NULL, 1, 0, &t) == BRASA_OK);
+    REQUIRE(trained_open(ctx, o.out, &(trained_options){.most = 1}, &t) == BRASA_OK);
     CHECK_STATUS(brasa_param_get(t.session, "b.bias", bias, 26), BRASA_OK);
     int bad = 0;
     for (int i = 0; i < 26; i++)

@@ -155,7 +155,7 @@ static inline float *learned(const char *run, const char *name, int64_t count)
 {
     trained t;
     float *data = calloc((size_t)count, sizeof *data);
-    CHECK_STATUS(trained_open(ctx, run, 0, NULL, 1, 0, &t), BRASA_OK);
+    CHECK_STATUS(trained_open(ctx, run, &(trained_options){.most = 1}, &t), BRASA_OK);
     if (t.session)
         CHECK_STATUS(brasa_param_get(t.session, name, data, count), BRASA_OK);
     trained_close(&t);

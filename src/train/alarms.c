@@ -1,5 +1,6 @@
 /* alarms.c - what the studies needed somebody to notice: labels that cannot be learned, rates that do nothing,
  * numbers that went wrong, and results that guessing would give, too. */
+#include "backend/backend.h"
 #include "train/checkpoint.h"
 #include "train/record.h"
 
@@ -107,9 +108,14 @@ void alarms_after(training *t, const train_figures *f, bool last)
 
 static bool all_finite(dtype type, const void *data, int64_t count)
 {
+    const uint16_t all_ones = 0x7F80; /* the exponent of what is not finite, in the upper half of a float */
     if (type == F32)
         for (int64_t i = 0; i < count; i++)
             if (!isfinite(((const float *)data)[i]))
+                return false;
+    if (type == BF16)
+        for (int64_t i = 0; i < count; i++)
+            if ((((const uint16_t *)data)[i] & all_ones) == all_ones)
                 return false;
     return true;
 }
@@ -127,19 +133,34 @@ bool session_finite(const brasa_session *s)
     return true;
 }
 
+/* The same of what a step made; a device's is copied for it. */
+static brasa_status output_finite(brasa_context *ctx, const arg *a, bool *out)
+{
+    const size_t bytes = (size_t)a->count * dtype_size(a->type);
+    void *copy = ctx->device ? mem_get(ctx, bytes + 1) : NULL;
+    if (ctx->device && !copy)
+        return fail_memory(ctx, bytes);
+    brasa_status status = copy ? device_copy_out(ctx, copy, a->data, bytes) : BRASA_OK;
+    *out = status != BRASA_OK || all_finite(a->type, copy ? copy : a->data, a->count);
+    mem_put(ctx, copy);
+    return status;
+}
+
 /* Runs a program node by node, to the first whose result is not finite; that one is `found`. */
 static brasa_status find_bad(brasa_session *s, program *p, void *found)
 {
     const node **bad = found;
     brasa_status status = BRASA_OK;
     int64_t time;
-    (void)s;
     for (int i = 0; i < p->nsteps && status == BRASA_OK && !*bad; i++) {
         const step *at = &p->steps[i];
         status = program_repeat(p, i, 1, &time);
-        for (int k = 0; k < at->nout && !*bad; k++)
-            if (!all_finite(at->out[k].type, at->out[k].data, at->out[k].count))
+        for (int k = 0; k < at->nout && status == BRASA_OK && !*bad; k++) {
+            bool finite = true;
+            status = output_finite(s->ctx, &at->out[k], &finite);
+            if (!finite)
                 *bad = at->node;
+        }
     }
     return status;
 }

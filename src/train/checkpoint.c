@@ -22,7 +22,7 @@ static const struct part {
     {"seen", offsetof(train_place, seen), false},   {"seconds", offsetof(train_place, seconds), true},
     {"best", offsetof(train_place, best), true},    {"best_epoch", offsetof(train_place, best_epoch), false},
 };
-enum { PARTS = sizeof parts / sizeof parts[0], TERMS = 4, TEXT = 40 };
+enum { PARTS = sizeof parts / sizeof parts[0], TERMS = 6, TEXT = 40 };
 
 static void print_part(const struct part *part, const train_place *p, char text[TEXT])
 {
@@ -71,6 +71,8 @@ brasa_status checkpoint_save(brasa_session *s, const char *path, const train_pla
     notes[PARTS + 1] = (tensor_note){"threads", text[PARTS + 1]};
     notes[PARTS + 2] = (tensor_note){"parts", text[PARTS + 2]};
     notes[PARTS + 3] = (tensor_note){"kernels", terms->kernels};
+    notes[PARTS + 4] = (tensor_note){"device", terms->device};
+    notes[PARTS + 5] = (tensor_note){"precision", terms->precision};
     for (int i = 0; i < alarms->count; i++) {
         print_alarm_key(i, key[i]);
         notes[PARTS + TERMS + i] = (tensor_note){key[i], alarms->text[i]};
@@ -121,6 +123,27 @@ brasa_status checkpoint_alarms(pool *p, const char *path, alarm_list *out)
     return status;
 }
 
+/* What computes: "cpu", or the GPU's name without its number, which says nothing elsewhere. */
+static const char *maker(const char *device)
+{
+    const char *blank = strchr(device, ' ');
+    return blank ? blank + 1 : device;
+}
+
+/* Checkpoints of older versions say nothing of a device: they are the CPU's. */
+static bool same_device(const safetensors *f, const checkpoint_terms *terms, checkpoint_note *note)
+{
+    const char *device = safetensors_note(f, "device"), *precision = safetensors_note(f, "precision");
+    device = device ? maker(device) : "cpu";
+    precision = precision ? precision : precision_word(BRASA_F32);
+    if (strcmp(device, maker(terms->device)) == 0 && strcmp(precision, terms->precision) == 0)
+        return true;
+    snprintf(note->text, sizeof note->text,
+             "computed on %.60s in %s now, on %.60s in %.8s before: the result may differ", maker(terms->device),
+             terms->precision, device, precision);
+    return false;
+}
+
 static brasa_status compare_terms(const safetensors *f, const checkpoint_terms *terms, checkpoint_note *note)
 {
     const char *settings = safetensors_note(f, "settings"), *threads = safetensors_note(f, "threads"),
@@ -130,6 +153,8 @@ static brasa_status compare_terms(const safetensors *f, const checkpoint_terms *
     note->text[0] = '\0';
     if (!settings || strcmp(settings, digest) != 0)
         return fail(f->ctx, BRASA_BAD_FILE, "%s: the run's settings are not those that it was made with", f->path);
+    if (!same_device(f, terms, note))
+        return BRASA_OK;
     if (!threads || atoi(threads) != terms->threads)
         snprintf(note->text, sizeof note->text,
                  "%d threads now, %.8s before: the result may differ in its last digits", terms->threads,

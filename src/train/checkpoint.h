@@ -7,10 +7,11 @@
 
 /* What must be the same for the same bits. */
 typedef struct checkpoint_terms {
-    uint64_t settings;   /* settings_digest */
-    int threads;         /* 0: their number does not matter */
-    int64_t parts;       /* in which a batch is computed */
-    const char *kernels; /* names, with blanks between them */
+    uint64_t settings;              /* settings_digest */
+    const char *device, *precision; /* as in the settings */
+    int threads;                    /* 0: their number does not matter */
+    int64_t parts;                  /* in which a batch is computed */
+    const char *kernels;            /* names, with blanks between them */
 } checkpoint_terms;
 
 /* unit.c: those of the training's unit. */
@@ -22,9 +23,10 @@ brasa_status checkpoint_save(brasa_session *s, const char *path, const train_pla
 brasa_status checkpoint_alarms(pool *p, const char *path, alarm_list *out);
 /* The parts in which a batch of so many samples was computed; 0: the checkpoint does not tell. */
 brasa_status checkpoint_parts(brasa_context *ctx, const char *path, int64_t samples, int64_t *out);
-/* Other settings are an error. Other threads, parts or kernels are told in `note`, which else is "". */
+/* Other settings are an error. Another device or precision, other threads, parts or kernels are told in `note`, which
+ * else is "". */
 typedef struct checkpoint_note {
-    char text[200];
+    char text[300];
 } checkpoint_note;
 brasa_status checkpoint_load(brasa_session *s, const char *path, train_place *p, const checkpoint_terms *terms,
                              checkpoint_note *note);

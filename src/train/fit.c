@@ -1,6 +1,6 @@
 /* fit.c - see fit.h. */
 #include "train/fit.h"
-#include "graph/graph.h"
+#include "backend/backend.h"
 
 #include <stdio.h>
 
@@ -9,6 +9,12 @@ typedef struct search {
     brasa_session_options options;
     const fit_budget *budget;
 } search;
+
+uint64_t fit_device_bytes(const brasa_context *ctx)
+{
+    const uint64_t left = ctx->device ? ctx->device->free_memory(ctx->device) : 0, kept = (256u << 20) + left / 64;
+    return left > kept ? left - kept : ctx->device ? 1 : 0;
+}
 
 uint64_t fit_need(const brasa_memory *m, const fit_budget *b, int64_t batch, int64_t parts)
 {
@@ -132,6 +138,8 @@ brasa_status fit_batch(brasa_graph *g, const brasa_session_options *o, const fit
     out->fits = fits(&q, &out->whole, q.options.batch, 1);
     out->parts = out->fits;
     out->in_parts = out->whole;
+    if (out->fits && b->enough)
+        return BRASA_OK;
     status = find_most(&q, out);
     if (status == BRASA_OK && !out->fits && q.options.batch > 1)
         status = find_parts(&q, out);

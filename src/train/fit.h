@@ -12,6 +12,7 @@ enum { FIT_MOST_SAMPLES = 65536 };
 /* What is asked. The budget is for the session and what stands beside it: data that wait to be trained on, say. */
 typedef struct fit_budget {
     uint64_t bytes;                 /* 0: none is asked for, only fit.whole is found */
+    bool enough;                    /* where options->batch fits, larger ones are not looked for */
     uint64_t beside, beside_sample; /* bytes that are needed anyway, and for each sample of a batch */
     uint64_t beside_part; /* and for each sample that is computed at once: of a part, where there are some */
 } fit_budget;
@@ -19,13 +20,16 @@ typedef struct fit_budget {
 typedef struct fit {
     brasa_memory whole; /* of options->batch */
     bool fits;
-    int64_t most;          /* the largest whole batch that fits, up to FIT_MOST_SAMPLES; 0: none */
+    int64_t most;          /* the largest whole batch that fits, up to FIT_MOST_SAMPLES; 0: none, or not looked for */
     brasa_memory at_most;  /* of that one */
     int64_t parts;         /* options->batch fits in so many equal parts, the fewest; 1: as a whole; 0: in none */
     brasa_memory in_parts; /* of these */
     char why[200];         /* where it cannot be split at all: the reason; else "" */
 } fit;
 
+/* What a session may take of the memory of the context's device: what is free, less some for the libraries' own. 0:
+ * the context computes on the CPU. */
+uint64_t fit_device_bytes(const brasa_context *ctx);
 /* What a batch takes with all that stands beside the session. */
 uint64_t fit_need(const brasa_memory *m, const fit_budget *b, int64_t batch, int64_t parts);
 /* Whether options->batch fits in options->parts. */

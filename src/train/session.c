@@ -224,6 +224,9 @@ static brasa_status reserve(brasa_session *s, int64_t transient)
                     (long long)total);
     char *arena = NULL;
     void *block = tensors_get(s->ctx, (size_t)total, &arena);
+    if (!block && s->ctx->device)
+        return fail(s->ctx, BRASA_OUT_OF_MEMORY, "out of memory: %s has no %lld bytes free", s->ctx->device->name,
+                    (long long)total);
     if (!block)
         return fail_memory(s->ctx, (size_t)total);
     brasa_status status = make_mirror(s);

@@ -1,6 +1,7 @@
 /* settings.c - see settings.h. */
 #include "train/settings.h"
 
+#include "backend/backend.h"
 #include "core/hash.h"
 #include "core/numeric.h"
 
@@ -49,15 +50,17 @@ static const setting list[] = {
     {"save_every", REAL, AT(save_every), true},
     {"seed", INT, AT(seed), false},
     {"threads", INT, AT(threads), true},
+    {"device", TEXT, AT(device), true}, /* a checkpoint may move from one to another, and tells so */
+    {"precision", TEXT, AT(precision), true},
 };
 enum { SETTINGS = sizeof list / sizeof list[0] };
 
-static brasa_status check_range(brasa_context *ctx, const char *name, int64_t value, int64_t low, int64_t high)
+static brasa_status check_range(brasa_context *ctx, const char *name, int64_t number, int64_t low, int64_t high)
 {
-    if (value >= low && value <= high)
+    if (number >= low && number <= high)
         return BRASA_OK;
     return fail(ctx, BRASA_BAD_ARGUMENT, "%s: expected a number from %lld to %lld, got %lld", name, (long long)low,
-                (long long)high, (long long)value);
+                (long long)high, (long long)number);
 }
 
 static brasa_status check_keep(brasa_context *ctx, const char *keep)
@@ -68,6 +71,27 @@ static brasa_status check_keep(brasa_context *ctx, const char *keep)
     if (digits > 0 && digits <= 4 && !keep[digits] && atoi(keep) > 0)
         return BRASA_OK;
     return fail(ctx, BRASA_BAD_ARGUMENT, "keep: expected best, last or a number from 1 to 9999, got '%.40s'", keep);
+}
+
+static const char *const precisions[] = {[BRASA_F32] = "f32", [BRASA_TF32] = "tf32", [BRASA_BF16] = "bf16"};
+enum { PRECISIONS = sizeof precisions / sizeof precisions[0] };
+
+const char *precision_word(int32_t precision)
+{
+    return precisions[precision];
+}
+
+brasa_status precision_read(brasa_context *ctx, const char *word, int32_t *out)
+{
+    int32_t found = BRASA_F32;
+    while (word && found < PRECISIONS && strcmp(precisions[found], word) != 0)
+        found++;
+    if (found == PRECISIONS)
+        return fail(ctx, BRASA_BAD_ARGUMENT, "precision: expected f32, tf32 or bf16, got '%.20s'", word);
+    if (found != BRASA_F32 && !ctx->device)
+        return fail(ctx, BRASA_BAD_ARGUMENT, "precision %s is for GPUs: the CPU computes in f32", word);
+    *out = found;
+    return BRASA_OK;
 }
 
 /* What is recorded is what is used: a number that loses digits in run.json loses them before the training, too. */
@@ -91,6 +115,8 @@ brasa_status settings_complete(brasa_context *ctx, train_settings *s)
     s->save_every = s->save_every != 0 ? as_recorded(s->save_every) : TRAIN_SAVE_EVERY;
     s->clip_norm = as_recorded(s->clip_norm);
     s->threads = brasa_context_threads(ctx);
+    s->device = ctx->device ? ctx->device->name : "cpu";
+    s->precision = s->precision ? s->precision : precision_word(BRASA_F32);
     if (!s->model || !s->data)
         return fail(ctx, BRASA_BAD_ARGUMENT, "a training needs a model and data");
     brasa_status status = check_range(ctx, "epochs", s->epochs, 1, 1000000);
@@ -108,6 +134,8 @@ brasa_status settings_complete(brasa_context *ctx, train_settings *s)
         status = check_range(ctx, "fold", s->fold, 1, s->folds);
     if (status == BRASA_OK)
         status = check_keep(ctx, s->keep);
+    if (status == BRASA_OK)
+        status = precision_read(ctx, s->precision, &(int32_t){0});
     if (status == BRASA_OK && s->folds && s->split)
         status = fail(ctx, BRASA_BAD_ARGUMENT, "a split and folds: give one of them");
     return status;
@@ -141,11 +169,11 @@ bool settings_at(const train_settings *s, int index, const char **name, char *te
     if (index < 0 || index >= SETTINGS)
         return false;
     const setting *t = &list[index];
-    const char *value = t->type == TEXT ? *(const char *const *)member(s, t) : NULL;
+    const char *words = t->type == TEXT ? *(const char *const *)member(s, t) : NULL;
     *name = t->name;
     const numeric_state locale = numeric_enter();
     if (t->type == TEXT)
-        snprintf(text, size, "%s", value ? value : "none");
+        snprintf(text, size, "%s", words ? words : "none");
     else if (t->type == INT)
         snprintf(text, size, "%lld", (long long)*(const int64_t *)member(s, t));
     else if (t->type == REAL)

@@ -22,14 +22,17 @@ typedef struct train_settings {
                               samples to test on, else "last" */
     const char *freeze;    /* parameters that stay as they are: see brasa_session_options; NULL: none */
     const char *class_weights; /* "balanced", or a number for each class, "1,2.5"; NULL: all count the same */
+    const char *device;        /* "cpu", "cuda:0 NVIDIA H200": the context's, here for the record */
+    const char *precision;     /* of a GPU: "f32", "tf32" or "bf16"; NULL: "f32" */
     int64_t epochs, batch;     /* 0: 10, 32 */
-    int64_t mem;               /* bytes that session and loader stay within; 0: as many as they need */
-    int64_t seed, threads;     /* threads are the context's, here for the record */
-    int64_t folds, fold;       /* 0: no folds; fold 1 to folds: only this one, 0: one after the other */
-    int64_t patience;          /* stop after so many epochs without a better one; 0: never */
-    double clip_norm;          /* 0: not at all */
-    double save_every; /* seconds between checkpoints, beside those at the end of each epoch; 0: TRAIN_SAVE_EVERY,
-                          below 0: none beside them */
+    int64_t mem;           /* bytes that session and loader stay within, on a device the session alone; 0: as many as
+                              they need, on a device as many as it has */
+    int64_t seed, threads; /* threads are the context's, here for the record */
+    int64_t folds, fold;   /* 0: no folds; fold 1 to folds: only this one, 0: one after the other */
+    int64_t patience;      /* stop after so many epochs without a better one; 0: never */
+    double clip_norm;      /* 0: not at all */
+    double save_every;     /* seconds between checkpoints, beside those at the end of each epoch; 0: TRAIN_SAVE_EVERY,
+                              below 0: none beside them */
     bool no_stratify, no_shuffle, no_augment, skip_bad;
     bool deterministic; /* the same bits whatever the number of threads */
     bool no_tune;       /* the first kernels that fit: see train_options.tuning */
@@ -40,6 +43,12 @@ typedef struct train_settings {
 
 /* Fills in the defaults that depend on nothing else, and checks the ranges of numbers. */
 brasa_status settings_complete(brasa_context *ctx, train_settings *s);
+
+/* BRASA_F32, ... of a word; NULL: BRASA_F32. Refused where the context computes on the CPU, which has but that one.
+ */
+brasa_status precision_read(brasa_context *ctx, const char *word, int32_t *out);
+/* The word of one. Static. */
+const char *precision_word(int32_t precision);
 
 /* Whether the learning rate's schedule ends with the last epoch: a cosine that does not say when. */
 bool settings_schedule_ends(const train_settings *s);

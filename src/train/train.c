@@ -262,6 +262,22 @@ static brasa_status begin(training *t)
     return status == BRASA_OK && look ? examine(t) : status;
 }
 
+/* A run that moves to the CPU computes in f32 from then on; what is given counts. */
+static const char *precision_now(const training *t, const train_settings *before)
+{
+    const char *given = t->options->settings.precision;
+    return given ? given : t->task.ctx->device ? before->precision : NULL;
+}
+
+/* Whether run.json says of a run that goes on what it is now. Runs of older versions are the CPU's. */
+static bool is_recorded(const train_settings *now, const train_settings *before)
+{
+    const char *device = before->device ? before->device : "cpu";
+    const char *precision = before->precision ? before->precision : precision_word(BRASA_F32);
+    return now->epochs == before->epochs && now->mem == before->mem && strcmp(now->device, device) == 0 &&
+           strcmp(now->precision, precision) == 0;
+}
+
 static brasa_status go_on(training *t, run_info *r)
 {
     brasa_status status = record_folder(t, t->options->resume);
@@ -280,11 +296,12 @@ static brasa_status go_on(training *t, run_info *r)
         t->task.settings.epochs = t->options->settings.epochs;
     if (t->options->settings.mem)
         t->task.settings.mem = t->options->settings.mem;
+    t->task.settings.precision = precision_now(t, &r->settings);
     t->planned = r->settings.epochs;
-    t->recorded = t->task.settings.epochs == t->planned && t->task.settings.mem == r->settings.mem;
     if (!r->settings.keep || (!r->settings.split && !r->settings.folds))
         return fail(t->task.ctx, BRASA_BAD_FILE, "%s/" RUN_FILE ": settings are missing", t->folder);
     status = settings_complete(t->task.ctx, &t->task.settings);
+    t->recorded = is_recorded(&t->task.settings, &r->settings);
     if (status == BRASA_OK)
         status = task_open_data(&t->task, t->task.settings.data);
     if (status == BRASA_OK)

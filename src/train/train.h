@@ -60,6 +60,7 @@ typedef struct unit {
     const char *schedule; /* the settings', with its end */
     int64_t parts;        /* in which a batch is computed; 1: it is whole */
     int64_t at_once;      /* samples that are evaluated at once */
+    int64_t budget;       /* bytes to stay within: settings.mem, or what a device has; 0: any number */
     train_place place;
     alarm_list alarms;      /* also those of the time before it went on: a checkpoint holds them */
     train_figures *figures; /* of the epochs done */
@@ -96,7 +97,8 @@ typedef struct train_event {
 
 typedef struct train_options {
     train_settings settings;
-    const char *resume; /* the folder of a run that is to go on; of settings only epochs and mem (not 0) count then */
+    const char *resume; /* the folder of a run that is to go on; of settings only epochs, mem (not 0) and precision
+                           (not NULL) count then */
     const char *out;    /* the folder to make; NULL: runs/<date>-<model>-<n> */
     void (*watch)(void *user, const train_event *e);
     void *user;
@@ -116,7 +118,7 @@ typedef struct train_needs {
     brasa_memory memory; /* of the session, which evaluates too */
     int64_t loader;      /* bytes of loaders */
     int64_t kept;        /* bytes for decoded pictures, which give way where memory is short */
-    fit fit;             /* with settings.mem: what fits */
+    fit fit;             /* with settings.mem, or on a device: what fits */
     fit_budget budget;   /* and what it was asked with */
 } train_needs;
 
@@ -174,15 +176,15 @@ brasa_status unit_save_weights(training *t);
 brasa_status unit_finish(training *t);
 
 /* unit_memory.c: the fewest parts, into o->parts, in which the batch of a session with these options stays within
- * settings.mem, with the loaders beside it; where o->parts are given already, as a checkpoint tells, these if they
- * fit. An error where there is no way: it says what would fit. */
+ * the unit's budget, with the loaders beside it; where o->parts are given already, as a checkpoint tells, these if
+ * they fit. An error where there is no way: it says what would fit. */
 brasa_status unit_split_batch(training *t, brasa_session_options *o);
 /* unit_memory.c: the samples to evaluate at once: a batch, or where it is in parts, as many as fit where a part does.
  */
 brasa_status unit_evaluate_at_once(training *t, const brasa_session_options *o, int64_t *out);
 /* unit_memory.c: once the session's memory is known: what the loaders take, and what of it is for kept pictures. */
 brasa_status unit_share_memory(training *t);
-/* unit_memory.c: whether the session and the loaders need more than settings.mem. */
+/* unit_memory.c: whether the session and the loaders need more than the budget. */
 bool unit_over_budget(const training *t);
 /* unit_memory.c: how the set is fed, with so many bytes for kept pictures. */
 feeder_options unit_feeding(const training *t, int64_t kept);

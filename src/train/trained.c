@@ -38,15 +38,17 @@ static feeder_options feeding(const task *t, const brasa_session *s)
     return f;
 }
 
-/* As many samples as fit, up to o->batch. */
-static brasa_status fit_samples(const task *t, int64_t mem, brasa_session_options *o)
+/* As many samples as fit, up to o->batch. A device has the session alone. */
+static brasa_status fit_samples(const task *t, uint64_t mem, brasa_session_options *o)
 {
     const feeder_options f = feeding(t, NULL);
     const int64_t one = loader_bytes(&f, &(loader_options){.batch = 1}, t->shape),
                   more = loader_bytes(&f, &(loader_options){.batch = 2}, t->shape) - one;
-    const fit_budget b = {.bytes = (uint64_t)mem,
-                          .beside = (uint64_t)(feeder_bytes(&f, t->shape) + one - more),
-                          .beside_sample = (uint64_t)more};
+    fit_budget b = {.bytes = mem};
+    if (!t->ctx->device) {
+        b.beside = (uint64_t)(feeder_bytes(&f, t->shape) + one - more);
+        b.beside_sample = (uint64_t)more;
+    }
     fit found;
     brasa_status status = fit_batch(t->graph, o, &b, &found);
     if (status == BRASA_OK && !found.most)
@@ -71,14 +73,38 @@ static brasa_status check_data(const trained *t)
     return status;
 }
 
-brasa_status trained_open(brasa_context *ctx, const char *folder, int fold, const char *spec, int64_t most,
-                          int64_t mem, trained *out)
+/* The session, within a budget where there is one. A device without one is just tried; where its memory is too small,
+ * what it has is the budget. */
+static brasa_status make_session(trained *t, int64_t mem, brasa_session_options *o)
+{
+    task *k = &t->task;
+    brasa_status status = mem && k->set ? fit_samples(k, (uint64_t)mem, o) : BRASA_OK;
+    if (status == BRASA_OK)
+        status = brasa_session_new(k->graph, o, &t->session);
+    if (status != BRASA_OUT_OF_MEMORY || !k->ctx->device || !k->set || mem)
+        return status;
+    status = fit_samples(k, fit_device_bytes(k->ctx), o);
+    return status == BRASA_OK ? brasa_session_new(k->graph, o, &t->session) : status;
+}
+
+/* On a device as it was trained, unless told otherwise; a run of the CPU's in f32. */
+static brasa_status choose_precision(const trained *t, const char *given, int32_t *out)
+{
+    brasa_context *ctx = t->task.ctx;
+    return precision_read(ctx, given ? given : ctx->device ? t->run.settings.precision : NULL, out);
+}
+
+brasa_status trained_open(brasa_context *ctx, const char *folder, const trained_options *wish, trained *out)
 {
     *out = (trained){.task = {.ctx = ctx, .pool = {.ctx = ctx}}};
     task *t = &out->task;
+    const char *spec = wish->spec;
+    brasa_session_options o = {.batch = wish->most, .inference = true};
     brasa_status status = run_read(ctx, folder, &out->run);
     if (status == BRASA_OK)
-        status = find_folder(out, fold);
+        status = find_folder(out, wish->fold);
+    if (status == BRASA_OK)
+        status = choose_precision(out, wish->precision, &o.precision);
     t->settings = out->run.settings;
     t->classes = out->run.classes;
     t->class_name = out->run.class_name;
@@ -88,18 +114,15 @@ brasa_status trained_open(brasa_context *ctx, const char *folder, int fold, cons
         status = check_data(out);
     if (status == BRASA_OK)
         status = task_build(t, out->run.model);
-    brasa_session_options o = {.batch = most, .inference = true};
     brasa_tuning as_trained = {.record = NULL};
     if (status == BRASA_OK && run_has(folder, KERNELS_FILE)) {
         as_trained.record = run_path(&t->pool, folder, KERNELS_FILE);
         status = as_trained.record ? BRASA_OK : BRASA_OUT_OF_MEMORY;
         o.tuning = &as_trained;
     }
-    if (status == BRASA_OK && mem && t->set)
-        status = fit_samples(t, mem, &o);
-    t->settings.batch = o.batch;
     if (status == BRASA_OK)
-        status = brasa_session_new(t->graph, &o, &out->session);
+        status = make_session(out, wish->mem, &o);
+    t->settings.batch = o.batch;
     return status == BRASA_OK ? load_weights(out) : status;
 }
 

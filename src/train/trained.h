@@ -11,12 +11,16 @@ typedef struct trained {
     brasa_session *session;
 } trained;
 
-/* With the run's weights, or its last checkpoint's where it has none yet. fold: from 1; 0: the run has no folds.
- * spec: a set to open; "": the run's own, which must not have changed since; NULL: none. Batches are of `most`
- * samples; mem: or of fewer, so that session and loader stay within so many bytes; 0: any number. To be closed
- * whatever came back. */
-brasa_status trained_open(brasa_context *ctx, const char *folder, int fold, const char *spec, int64_t most,
-                          int64_t mem, trained *out);
+typedef struct trained_options {
+    int fold;              /* from 1; 0: the run has no folds */
+    const char *spec;      /* a set to open; "": the run's own, which must not have changed since; NULL: none */
+    int64_t most;          /* samples of a batch */
+    int64_t mem;           /* or fewer, so that session and loader stay within so many bytes; 0: any number */
+    const char *precision; /* of a GPU; NULL: as the run was trained */
+} trained_options;
+
+/* With the run's weights, or its last checkpoint's where it has none yet. To be closed whatever came back. */
+brasa_status trained_open(brasa_context *ctx, const char *folder, const trained_options *o, trained *out);
 void trained_close(trained *t);
 
 /* Counts over a list of samples of the set. */

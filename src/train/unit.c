@@ -1,5 +1,6 @@
 /* unit.c - one training of a run: split, session and loaders; its checkpoints; its beginning and its end. */
 #define _POSIX_C_SOURCE 200809L
+#include "backend/backend.h"
 #include "core/hash.h"
 #include "core/replace.h"
 #include "train/checkpoint.h"
@@ -123,11 +124,13 @@ static bool may_time(training *t, const brasa_tuning *given)
     return kept;
 }
 
-/* How the unit's kernels are chosen; false: the first that fit. The run's record stands. What it does not know is
- * decided once: not in a unit that has a checkpoint already. */
+/* How the unit's kernels are chosen; false: the first that fit, or as a device does it. The run's record stands. What
+ * it does not know is decided once: not in a unit that has a checkpoint already. */
 static brasa_status tuning_wish(training *t, brasa_tuning *out, bool *tuned)
 {
     const unit *u = &t->unit;
+    if (t->task.ctx->device)
+        return BRASA_OK;
     const brasa_tuning *given = t->task.settings.no_tune ? NULL : t->options->tuning;
     const bool begun = u->folder && run_has(u->folder, CHECKPOINT_FILE);
     *out = (brasa_tuning){.measure = !begun && may_time(t, given),
@@ -146,6 +149,8 @@ static brasa_session_options session_wish(const training *t)
 {
     const unit *u = &t->unit;
     const train_settings *s = &t->task.settings;
+    int32_t precision = BRASA_F32;
+    (void)precision_read(t->task.ctx, s->precision, &precision); /* settings_complete has read it, too */
     return (brasa_session_options){.batch = u->split.trains < s->batch ? u->split.trains : s->batch,
                                    .optimizer = s->optimizer,
                                    .schedule = u->schedule,
@@ -155,6 +160,7 @@ static brasa_session_options session_wish(const training *t)
                                    .class_weights = u->class_weights,
                                    .class_weight_count = u->class_weights ? t->task.classes : 0,
                                    .deterministic = s->deterministic,
+                                   .precision = precision,
                                    .plan_only = t->needs != NULL};
 }
 
@@ -176,6 +182,25 @@ static brasa_status make_programs(training *t, const brasa_session_options *o)
     return status;
 }
 
+/* A device without a budget of the user's is just tried: its memory is there or not, and planning costs time. False:
+ * there is not enough of it for the batch as a whole, or something is wrong. */
+static bool fits_device(training *t, brasa_session_options *o, brasa_status *status)
+{
+    unit *u = &t->unit;
+    if (!t->task.ctx->device || t->needs || t->task.settings.mem || o->parts > 1)
+        return false;
+    o->parts = u->parts = 1;
+    u->at_once = t->task.settings.batch;
+    *status = make_programs(t, o);
+    if (*status != BRASA_OUT_OF_MEMORY)
+        return *status == BRASA_OK;
+    brasa_session_free(u->session);
+    u->session = NULL;
+    o->parts = 0;
+    *status = BRASA_OK;
+    return false;
+}
+
 /* Parts are those of the first kernels that fit, so that they are the same when the run goes on. Should the fastest
  * need more memory than there is, the first ones do it. */
 static brasa_status make_session(training *t)
@@ -187,6 +212,9 @@ static brasa_status make_session(training *t)
     brasa_status status = BRASA_OK;
     if (u->folder && run_has(u->folder, CHECKPOINT_FILE))
         status = checkpoint_parts(t->task.ctx, u->checkpoint, o.batch, &o.parts);
+    if (status == BRASA_OK && fits_device(t, &o, &status))
+        return BRASA_OK;
+    u->budget = t->task.settings.mem ? t->task.settings.mem : (int64_t)fit_device_bytes(t->task.ctx);
     if (status == BRASA_OK)
         status = unit_split_batch(t, &o);
     u->parts = o.parts;
@@ -271,8 +299,11 @@ void unit_close(unit *u)
 checkpoint_terms unit_terms(const training *t)
 {
     const train_settings *s = &t->task.settings;
+    const bool any_threads = s->deterministic || t->task.ctx->device;
     return (checkpoint_terms){.settings = settings_digest(s),
-                              .threads = s->deterministic ? 0 : brasa_context_threads(t->task.ctx),
+                              .device = s->device,
+                              .precision = s->precision,
+                              .threads = any_threads ? 0 : brasa_context_threads(t->task.ctx),
                               .parts = t->unit.parts,
                               .kernels = t->unit.choices};
 }

@@ -1,7 +1,11 @@
-/* unit_memory.c - a training within settings.mem: session and loaders together.
+/* unit_memory.c - a training within its budget: session and loaders together.
  *
  * Kept pictures give way first: they only save time. Then the batch is computed in parts, with the same result, where
- * the network allows it. A training that begins has all the memory that it will ever need. */
+ * the network allows it. A training that begins has all the memory that it will ever need.
+ *
+ * On a device the budget is one of its memory, where the session is alone: loaders and kept pictures are the host's.
+ */
+#include "backend/backend.h"
 #include "core/numeric.h"
 #include "train/fit.h"
 #include "train/train.h"
@@ -50,10 +54,12 @@ static int64_t loader_size(const training *t, bool train, int64_t size)
 /* A loader takes so much for each sample of a batch, and some more. */
 static fit_budget budget_of(const training *t)
 {
+    if (t->task.ctx->device)
+        return (fit_budget){.bytes = (uint64_t)t->unit.budget, .enough = !t->task.settings.mem};
     const int64_t train = loader_size(t, true, 2) - loader_size(t, true, 1),
                   test = loader_size(t, false, 2) - loader_size(t, false, 1);
     const int64_t rest = loader_size(t, true, 1) - train + loader_size(t, false, 1) - test;
-    return (fit_budget){.bytes = (uint64_t)t->task.settings.mem,
+    return (fit_budget){.bytes = (uint64_t)t->unit.budget,
                         .beside = (uint64_t)(feeder_size(t, 0) + rest),
                         .beside_sample = (uint64_t)train,
                         .beside_part = (uint64_t)test};
@@ -62,15 +68,18 @@ static fit_budget budget_of(const training *t)
 static brasa_status refuse(const training *t, const fit *f, const fit_budget *b, int64_t size)
 {
     const char *parts = f->why[0] ? f->why : "in parts it does not fit either: they need room for sums of gradients";
-    char fitting[100] = "not even one sample fits";
+    char fitting[100] = "not even one sample fits", for_loader[80] = "";
+    const uint64_t need = fit_need(&f->whole, b, size, 1), beside = need - f->whole.total;
     if (f->most)
         snprintf(fitting, sizeof fitting, "the largest batch that fits is %lld, with %s", (long long)f->most,
                  numeric_bytes((double)fit_need(&f->at_most, b, f->most, 1)).text);
-    return fail(t->task.ctx, BRASA_BAD_ARGUMENT,
-                "%s needs %s at batch %lld, %s of them for the loader: does not fit %s; %s%s%s",
-                t->task.settings.model, numeric_bytes((double)fit_need(&f->whole, b, size, 1)).text, (long long)size,
-                numeric_bytes((double)(fit_need(&f->whole, b, size, 1) - f->whole.total)).text,
-                numeric_bytes((double)b->bytes).text, fitting, f->most ? "; " : "", f->most ? parts : "");
+    if (beside)
+        snprintf(for_loader, sizeof for_loader, ", %s of them for the loader", numeric_bytes((double)beside).text);
+    return fail(t->task.ctx, BRASA_BAD_ARGUMENT, "%s needs %s at batch %lld%s: does not fit %s%s%s; %s%s%s",
+                t->task.settings.model, numeric_bytes((double)need).text, (long long)size, for_loader,
+                numeric_bytes((double)b->bytes).text, t->task.ctx->device ? " of " : "",
+                t->task.ctx->device ? t->task.ctx->device->name : "", fitting, f->most ? "; " : "",
+                f->most ? parts : "");
 }
 
 /* Whoever only asks is told what does not fit, too. */
@@ -109,9 +118,10 @@ brasa_status unit_split_batch(training *t, brasa_session_options *o)
 static bool fits_at_once(training *t, brasa_session *planned, const brasa_memory *m, int64_t size,
                          brasa_status *status)
 {
-    const int64_t beside =
-        feeder_size(t, 0) + loader_size(t, true, t->task.settings.batch) + loader_size(t, false, size);
-    if ((int64_t)m->total + beside > t->task.settings.mem)
+    int64_t beside = feeder_size(t, 0) + loader_size(t, true, t->task.settings.batch) + loader_size(t, false, size);
+    if (t->task.ctx->device)
+        beside = 0;
+    if ((int64_t)m->total + beside > t->unit.budget)
         return false;
     *status = brasa_session_prepare(planned, false, size);
     return *status == BRASA_OK && session_program(planned, false, size)->plan.bytes <= (int64_t)m->transient;
@@ -146,20 +156,27 @@ static int64_t loaders_size(const training *t)
            loader_size(t, false, unit_loading(t, false, t->unit.at_once).batch);
 }
 
+/* What stands beside the session in the memory that has the budget; nothing is kept. */
+static int64_t beside_session(const training *t)
+{
+    return t->task.ctx->device ? 0 : loaders_size(t) + feeder_size(t, 0);
+}
+
 bool unit_over_budget(const training *t)
 {
-    const int64_t budget = t->task.settings.mem;
-    return budget && (int64_t)t->unit.memory.total + loaders_size(t) + feeder_size(t, 0) > budget;
+    const int64_t budget = t->unit.budget;
+    return budget && (int64_t)t->unit.memory.total + beside_session(t) > budget;
 }
 
 /* The programs for evaluation and for what is left at an epoch's end are there now, too. */
 brasa_status unit_share_memory(training *t)
 {
     unit *u = &t->unit;
-    const int64_t budget = t->task.settings.mem, none = feeder_size(t, 0), loaders = loaders_size(t);
-    const int64_t left = budget - (int64_t)u->memory.total - loaders - none;
+    const int64_t budget = u->budget, none = feeder_size(t, 0), loaders = loaders_size(t);
+    const int64_t left = budget - (int64_t)u->memory.total - beside_session(t);
     const int64_t table = feeder_size(t, 1) - none; /* which tells where kept pictures are */
-    u->kept_bytes = !budget ? KEPT_BYTES : left > table ? least(left - table, KEPT_BYTES) : 0;
+    const bool any = !budget || t->task.ctx->device;
+    u->kept_bytes = any ? KEPT_BYTES : left > table ? least(left - table, KEPT_BYTES) : 0;
     u->loader_bytes = loaders + feeder_size(t, u->kept_bytes);
     if (t->needs) {
         t->needs->loader = loaders + none;
