@@ -5,11 +5,11 @@
  * Most cases are small, made to be right at the edges: their figures show overhead as much as speed.
  */
 #include "build_info.h"
+#include "device.h"
 #include "network.h"
 #include "samples.h"
 
 #include "core/nearest.h"
-#include "core/threads.h"
 #include "ops/cases.h"
 #include "train/session.h"
 
@@ -22,6 +22,7 @@ static const double default_seconds = 0.03;
 
 typedef struct bench {
     const options *options;
+    network all; /* its context is that of every session */
     json json;
     progress progress;
     const op_def *op;
@@ -135,7 +136,7 @@ static void list_others(const bench *b, const program *p, kernel_list *list)
         const step *s = &p->steps[i];
         if (!is_measured(b, s))
             continue;
-        for (const kernel *k = NULL; (k = kernel_next(NULL, s->node->op, F32, k)) != NULL;) {
+        for (const kernel *k = NULL; (k = kernel_next(b->all.context, s->node->op, F32, k)) != NULL;) {
             bool known = k == s->kernel || list->count == MOST_STEPS || (b->options->words > 1 && is_reference(k));
             for (int j = 0; j < list->count && !known; j++)
                 known = list->kernel[j] == k;
@@ -149,7 +150,7 @@ static void list_others(const bench *b, const program *p, kernel_list *list)
 static int bench_session(bench *b, const kernel *only, kernel_list *others)
 {
     network n;
-    int code = network_start(&n, b->options->threads);
+    int code = network_beside(&n, &b->all);
     if (code == DONE && build_case(n.graph, b->op, b->c) != BRASA_OK)
         code = complain(FAILED, "%s", brasa_graph_error(n.graph));
     if (code == DONE) {
@@ -213,22 +214,24 @@ int run_bench_ops(const options *o)
     const op_def *wanted = o->words ? op_find(o->word[0]) : NULL;
     if (o->words && (!wanted || !has_cases(wanted)))
         return refuse_op(o->word[0]);
-    if (o->json) {
+    int code = network_start(&b.all, o);
+    if (code == DONE && o->json) {
         json_open(&b.json, NULL, '{');
         build_json(&b.json);
-        json_int(&b.json, "threads", o->threads ? o->threads : threads_available());
+        json_int(&b.json, "threads", brasa_context_threads(b.all.context));
+        place_json(&b.json, b.all.context, b.all.precision);
         json_open(&b.json, "rows", '[');
     }
-    int code = DONE;
     for (int i = 0; op_at(i) && code == DONE; i++) {
         b.op = op_at(i);
         if (has_cases(b.op) && (!wanted || b.op == wanted))
             code = bench_op(&b);
     }
     progress_end(&b.progress);
-    if (o->json) {
+    if (b.all.graph && o->json) {
         json_close(&b.json, ']');
         json_close(&b.json, '}');
     }
+    network_close(&b.all);
     return code;
 }

@@ -1,11 +1,15 @@
 /* bench_step.c - `brasa bench step`: seconds per training step.
  *
- * A step is what a training loop does: the batch is copied in, the program runs, weights are updated. Made-up data,
- * one batch for all steps. The first steps touch new memory and wake the pool, so they are not counted.
+ * A step is what a training loop does: the batch is copied in, the program runs, weights are updated; a device has
+ * finished it before the next one begins, as when the loss is read after each. Made-up data, one batch for all steps.
+ * The first steps touch new memory and wake the pool, or record what a device will repeat, so they are not counted.
  */
 #include "build_info.h"
+#include "device.h"
 #include "network.h"
 #include "samples.h"
+
+#include "backend/backend.h"
 
 #include "train/task.h"
 
@@ -29,17 +33,23 @@ static int fail_step(const network *n)
     return complain(FAILED, "%s", brasa_session_error(n->session));
 }
 
+static brasa_status whole_step(network *n)
+{
+    const brasa_status status = network_step(n, true);
+    return status == BRASA_OK ? network_wait(n) : status;
+}
+
 static int measure(network *n, const options *o, samples *times, double *first)
 {
     for (int i = 0; i < WARM_UP; i++) {
-        if (network_step(n, true) != BRASA_OK)
+        if (whole_step(n) != BRASA_OK)
             return fail_step(n);
         *first = i == 0 ? clock_since_start() : *first;
     }
     progress p = progress_start(o->quiet);
     double start = clock_seconds(), before = start;
     while (!enough(o, times->count, before - start)) {
-        if (network_step(n, true) != BRASA_OK) {
+        if (whole_step(n) != BRASA_OK) {
             progress_end(&p);
             return fail_step(n);
         }
@@ -74,6 +84,7 @@ static void print_json(const network *n, const options *o, const result *r)
     json_text(&j, "model", o->word[0]);
     json_int(&j, "batch", o->batch);
     json_int(&j, "threads", brasa_context_threads(n->context));
+    place_json(&j, n->context, n->precision);
     json_text(&j, "optimizer", BENCH_OPTIMIZER);
     json_int(&j, "steps", t->count);
     json_real(&j, "median_s", samples_at(t, 0.5));
@@ -99,8 +110,8 @@ static void print_text(const network *n, const options *o, const result *r)
 {
     const samples *t = &r->times;
     const double median = samples_at(t, 0.5);
-    int threads = brasa_context_threads(n->context);
-    heading("%s, batch %lld, %d thread%s, %s", o->word[0], (long long)o->batch, threads, threads == 1 ? "" : "s",
+    const device *d = n->context->device;
+    heading("%s, batch %lld, %s, %s", o->word[0], (long long)o->batch, print_place(n->context, n->precision).text,
             BENCH_OPTIMIZER);
     printf("step      %s median of %d, spread %s (middle half), %s to %s\n", print_seconds(median).text, t->count,
            print_seconds(samples_at(t, 0.75) - samples_at(t, 0.25)).text, print_seconds(samples_at(t, 0)).text,
@@ -108,9 +119,13 @@ static void print_text(const network *n, const options *o, const result *r)
     printf("speed     %s images/s, %.1f GFLOP/s\n", print_number(round((double)o->batch / median * 10) / 10).text,
            r->flops * 1e-9 / median);
     printf("start     %s to the end of the first step\n", print_seconds(r->first).text);
-    printf("memory    %s at peak in the process, %s of it planned\n", print_bytes(peak_rss_bytes()).text,
-           print_bytes((double)r->memory.total).text);
+    printf("memory    %s at peak in the process, %s %s\n", print_bytes(peak_rss_bytes()).text,
+           print_bytes((double)r->memory.total).text, d ? "planned of the device's" : "of it planned");
     printf("versions  brasa %s, %s, OpenMP %s\n", brasa_version(), build_compiler(), build_openmp());
+    if (d)
+        printf("device    %s\n", d->about);
+    if (d && d->missing[0])
+        printf("          %s\n", d->missing);
     printf("kernels   ");
     char names[4096] = "";
     size_t used = 0;
@@ -146,7 +161,7 @@ int run_bench_step(const options *o)
 {
     network n;
     result r = {0};
-    int code = network_start(&n, o->threads);
+    int code = network_start(&n, o);
     if (code == DONE)
         code = network_build(&n, o);
     if (code == DONE)

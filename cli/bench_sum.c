@@ -8,6 +8,7 @@
  * that it passed over has a session of its own, in which the nodes that it takes are timed again: the fastest counts.
  */
 #include "build_info.h"
+#include "device.h"
 #include "network.h"
 #include "samples.h"
 
@@ -36,7 +37,8 @@ typedef struct row {
 
 typedef struct sum {
     const options *options;
-    int threads, repeats;
+    network all; /* its context is that of every session */
+    int repeats;
     timed *node; /* of the first session */
     int nodes;
     row row[MOST_KERNELS]; /* the slowest first */
@@ -56,9 +58,13 @@ static int time_steps(network *n, sum *s)
     const int steps = s->repeats < STEPS ? s->repeats : STEPS;
     for (int i = 0; i < steps; i++) {
         brasa_status status = network_feed(n);
+        if (status == BRASA_OK)
+            status = network_wait(n);
         double start = clock_seconds();
         if (status == BRASA_OK)
             status = brasa_train(n->session);
+        if (status == BRASA_OK)
+            status = network_wait(n);
         if (status != BRASA_OK)
             return fail_session(n);
         if (!samples_add(&s->steps, clock_seconds() - start))
@@ -175,7 +181,7 @@ static void print_text(const sum *s)
 {
     const options *o = s->options;
     const double median = samples_at(&s->steps, 0.5);
-    heading("%s, batch %lld, %d thread%s, %s", o->sum, (long long)o->batch, s->threads, s->threads == 1 ? "" : "s",
+    heading("%s, batch %lld, %s, %s", o->sum, (long long)o->batch, print_place(s->all.context, s->all.precision).text,
             BENCH_OPTIMIZER);
     printf("%-34s %5s %9s %7s\n", "kernel", "nodes", "alone", "share");
     for (int i = 0; i < s->rows; i++)
@@ -193,7 +199,8 @@ static void print_json(const sum *s)
     json_open(&j, NULL, '{');
     json_text(&j, "model", o->sum);
     json_int(&j, "batch", o->batch);
-    json_int(&j, "threads", s->threads);
+    json_int(&j, "threads", brasa_context_threads(s->all.context));
+    place_json(&j, s->all.context, s->all.precision);
     json_text(&j, "optimizer", BENCH_OPTIMIZER);
     json_text(&j, "only", o->kernels);
     json_int(&j, "repeats", s->repeats);
@@ -229,7 +236,7 @@ static int bench_session(sum *s, network *n, const char *kernels, const kernel *
     of_model.words = 1;
     brasa_session_options session = {
         .batch = of_model.batch, .optimizer = BENCH_OPTIMIZER, .seed = (uint64_t)of_model.seed, .kernels = kernels};
-    int code = network_start(n, of_model.threads);
+    int code = network_beside(n, &s->all);
     if (code == DONE)
         code = network_build(n, &of_model);
     if (code == DONE && brasa_graph_param_total(n->graph) == 0)
@@ -248,7 +255,7 @@ static bool passed_over(const sum *s, const op_def *op, const kernel *k)
 {
     for (int i = 0; i < s->nodes; i++)
         for (const kernel *after = s->node[i].kernel; s->node[i].op == op && after;
-             after = kernel_next(NULL, op, F32, after))
+             after = kernel_next(s->all.context, op, F32, after))
             if (after == k && k != s->node[i].kernel)
                 return true;
     return false;
@@ -258,7 +265,8 @@ static int bench_others(sum *s)
 {
     int code = DONE;
     for (int i = 0; op_at(i); i++) {
-        for (const kernel *k = NULL; code == DONE && (k = kernel_next(NULL, op_at(i), F32, k)) != NULL;) {
+        const brasa_context *ctx = s->all.context;
+        for (const kernel *k = NULL; code == DONE && (k = kernel_next(ctx, op_at(i), F32, k)) != NULL;) {
             if (!strstr(k->name, s->options->kernels) || !passed_over(s, op_at(i), k))
                 continue;
             network n;
@@ -280,10 +288,11 @@ int run_bench_sum(const options *o)
     if (o->words)
         return complain(MISUSED, "bench ops: --sum takes no op, unexpected '%s'", o->word[0]);
     s.progress = progress_start(o->quiet);
-    int code = bench_session(&s, &n, o->kernels, NULL);
-    if (code == DONE)
-        s.threads = brasa_context_threads(n.context);
-    network_close(&n);
+    int code = network_start(&s.all, o);
+    if (code == DONE) {
+        code = bench_session(&s, &n, o->kernels, NULL);
+        network_close(&n);
+    }
     if (code == DONE && o->kernels)
         code = bench_others(&s);
     progress_end(&s.progress);
@@ -291,6 +300,7 @@ int run_bench_sum(const options *o)
         add_up(&s);
         (o->json ? print_json : print_text)(&s);
     }
+    network_close(&s.all);
     samples_free(&s.steps);
     free(s.node);
     return code;

@@ -4,6 +4,7 @@
 #include "build_info.h"
 #include "tuning.h"
 
+#include "backend/backend.h"
 #include "core/cgroup.h"
 #include "core/isa.h"
 #include "core/threads.h"
@@ -186,11 +187,79 @@ static void print_times(const times *t)
         printf("          %s\n", t->note);
 }
 
-static void print_json(const machine *m, const times *t)
+/* --- GPUs ---------------------------------------------------------------------------------------------------- */
+
+enum { MOST_LINES = 16 };
+
+typedef struct gpus {
+    char line[MOST_LINES][200]; /* one for each, or what is missing */
+    int lines, count;
+    char about[160], missing[160]; /* of the first: the libraries, and those that are not there */
+} gpus;
+
+static void take_line(void *user, const char *line)
+{
+    gpus *g = user;
+    if (g->lines < MOST_LINES)
+        snprintf(g->line[g->lines++], sizeof g->line[0], "%.199s", line);
+}
+
+/* Libraries are looked for when a device is opened. */
+static void read_libraries(gpus *g)
+{
+    brasa_context *ctx = NULL;
+    if (brasa_context_new(&(brasa_context_options){.threads = 1}, &ctx) != BRASA_OK)
+        return;
+    if (brasa_context_use(ctx, "cuda") == BRASA_OK) {
+        snprintf(g->about, sizeof g->about, "%s", ctx->device->about);
+        snprintf(g->missing, sizeof g->missing, "%s", ctx->device->missing);
+    } else {
+        snprintf(g->missing, sizeof g->missing, "%.159s", brasa_context_error(ctx));
+    }
+    brasa_context_free(ctx);
+}
+
+static gpus read_gpus(void)
+{
+    gpus g = {.lines = 0};
+    g.count = backend_list("cuda", take_line, &g);
+    if (g.count)
+        read_libraries(&g);
+    return g;
+}
+
+static void gpus_json(json *j, const gpus *g)
+{
+    json_open(j, "cuda", '{');
+    json_open(j, "devices", '[');
+    for (int i = 0; g->count && i < g->lines; i++)
+        json_text(j, NULL, g->line[i]);
+    json_close(j, ']');
+    json_text(j, "about", g->about[0] ? g->about : NULL);
+    json_text(j, "missing", !g->count ? g->line[0] : g->missing[0] ? g->missing : NULL);
+    json_close(j, '}');
+}
+
+static void print_gpus(const gpus *g)
+{
+    const char *const texts[] = {g->about, g->missing};
+    for (int i = 0; i < g->lines; i++) {
+        printf("%-9s ", i ? "" : "CUDA");
+        wrapped(10, 10, g->line[i]);
+    }
+    for (int i = 0; i < 2; i++)
+        if (texts[i][0]) {
+            printf("%-9s ", "");
+            wrapped(10, 10, texts[i]);
+        }
+}
+
+static void print_json(const machine *m, const times *t, const gpus *g)
 {
     json j = json_stdout();
     json_open(&j, NULL, '{');
     facts_json(&j, m);
+    gpus_json(&j, g);
     json_int(&j, "layers", m->layers);
     json_int(&j, "ops", m->ops);
     json_int(&j, "kernels", m->kernels);
@@ -202,7 +271,7 @@ static void print_json(const machine *m, const times *t)
     json_close(&j, '}');
 }
 
-static void print_text(const machine *m, const times *t)
+static void print_text(const machine *m, const times *t, const gpus *g)
 {
     printf("brasa     %s, %s, OpenMP %s\n", brasa_version(), build_compiler(), build_openmp());
     printf("cpu       %s\n", m->cpu[0] ? m->cpu : "unknown");
@@ -231,6 +300,7 @@ static void print_text(const machine *m, const times *t)
         printf("oneDNN    %s\n", library_onednn());
     else
         printf("oneDNN    none: large networks train slowly (Debian: libdnnl-dev, then build again)\n");
+    print_gpus(g);
     for (int i = 0; codec_at(i); i++) {
         const codec *c = codec_at(i);
         if (c->version)
@@ -246,9 +316,10 @@ int run_doctor(const options *o)
 {
     const machine m = examine();
     const times t = read_times(o);
+    const gpus g = read_gpus();
     if (o->json)
-        print_json(&m, &t);
+        print_json(&m, &t, &g);
     else
-        print_text(&m, &t);
+        print_text(&m, &t, &g);
     return DONE;
 }

@@ -1,5 +1,5 @@
 /* eval.c - `brasa eval`: a run's weights on the samples it tested on, or on others. */
-#include "cli.h"
+#include "device.h"
 
 #include "train/trained.h"
 
@@ -97,10 +97,20 @@ int run_eval(const options *o)
     brasa_status status = brasa_context_new(&c, &ctx);
     if (status != BRASA_OK)
         return complain(FAILED, "%s", brasa_status_text(status));
-    trained t;
-    status = trained_open(ctx, o->word[0], (int)o->fold, o->data ? o->data : "", o->batch, o->mem, &t);
-    int code = status == BRASA_OK ? evaluate(&t, o) : complain(FAILED, "%s", brasa_context_error(ctx));
-    trained_close(&t);
+    const trained_options wish = {.fold = (int)o->fold,
+                                  .spec = o->data ? o->data : "",
+                                  .most = o->batch,
+                                  .mem = o->mem,
+                                  .precision = o->precision};
+    int code = device_use(ctx, o->device);
+    if (code == DONE)
+        code = device_precision(ctx, o->precision, &(int32_t){0});
+    if (code == DONE) {
+        trained t;
+        status = trained_open(ctx, o->word[0], &wish, &t);
+        code = status == BRASA_OK ? evaluate(&t, o) : complain(FAILED, "%s", brasa_context_error(ctx));
+        trained_close(&t);
+    }
     brasa_context_free(ctx);
     return code;
 }

@@ -2,6 +2,8 @@
  * the network and, for times, runs it. */
 #include "network.h"
 
+#include "core/context.h"
+
 static int explain(network *n, const options *o)
 {
     const bool training = !o->eval;
@@ -40,7 +42,9 @@ int run_explain(const options *o)
     if (o->tuned && tuning_off(o))
         return complain(MISUSED, "--tuned: kernels are not to be timed (%s)",
                         o->no_tune ? "--no-tune" : "BRASA_TUNE");
-    int code = network_start(&n, o->threads);
+    int code = network_start(&n, o);
+    if (code == DONE && o->tuned && n.context->device)
+        code = complain(MISUSED, "--tuned: the kernels of a GPU choose by themselves");
     if (code == DONE)
         code = network_build(&n, o);
     if (code == DONE)

@@ -31,10 +31,9 @@ static const verb verbs[] = {
         .summary = "learns from data, and keeps an account of it",
         .words = "MODEL|FILE.net",
         .max_words = 1,
-        .options = "batch class-weights clip-norm data deterministic dialect epochs fold folds freeze json keep mem "
-                   "no-augment no-shuffle no-stratify no-tune optimizer out patience preset quiet resume save-every "
-                   "schedule "
-                   "seed skip-bad split threads transform weights",
+        .options = "batch class-weights clip-norm data deterministic device dialect epochs fold folds freeze json "
+                   "keep mem no-augment no-shuffle no-stratify no-tune optimizer out patience precision preset quiet "
+                   "resume save-every schedule seed skip-bad split threads transform weights",
         .details = "Settings, figures of every epoch, checkpoints, weights and a report go into the run's folder. "
                    "Ctrl-C stops after the step; --resume goes on from there, with the same result as if nothing "
                    "had been. Without --split a set's own test part tests, and where there is none, all samples "
@@ -42,11 +41,14 @@ static const verb verbs[] = {
                    "network's size are resized, cropped and mirrored as the first study did, unless --transform "
                    "says otherwise. --weights may be of another number of classes: the last layer then starts "
                    "anew. With --mem, fewer decoded pictures are kept, and a batch that does not fit is computed in "
-                   "equal parts, with the same result; batch norm does not allow that, and the training is refused.",
+                   "equal parts, with the same result; batch norm does not allow that, and the training is refused. "
+                   "On a GPU --mem is of its memory; without it, it is all that is free there. A run may go on "
+                   "elsewhere: --resume RUN --device cpu.",
         .examples = "brasa train mnist_cnn --data synth:digits --epochs 3\n"
                     "brasa train --preset mnist --data idx:DIR\n"
                     "brasa train resnet18 --data images:DIR --split 70/30 --weights FILE\n"
                     "brasa train letter_mlp --data csv:FILE,label=1 --folds 10 --json\n"
+                    "brasa train resnet50 --data images:DIR --device cuda --precision bf16\n"
                     "brasa train --resume RUN",
     },
     {
@@ -56,7 +58,7 @@ static const verb verbs[] = {
         .words = "RUN",
         .min_words = 1,
         .max_words = 1,
-        .options = "batch data fold json mem split threads",
+        .options = "batch data device fold json mem precision split threads",
         .details = "On the samples that the run tested on, which is refused where its data have changed, or on "
                    "those of --data: its test part, all of it, or what --split leaves to test on. A run with folds "
                    "needs --fold. With --mem, batches are as small "
@@ -70,7 +72,7 @@ static const verb verbs[] = {
         .words = "RUN IMAGE...",
         .min_words = 2,
         .max_words = MAX_WORDS,
-        .options = "fold json threads top",
+        .options = "device fold json precision threads top",
         .examples = "brasa predict RUN photo.jpg\nbrasa predict RUN *.png --top 5 --json",
     },
     {
@@ -90,7 +92,8 @@ static const verb verbs[] = {
         .words = "MODEL|FILE.net",
         .min_words = 1,
         .max_words = 1,
-        .options = "batch classes dialect eval json no-fusion no-tune optimizer profile quiet seed threads tuned",
+        .options = "batch classes device dialect eval json no-fusion no-tune optimizer precision profile quiet seed "
+                   "threads tuned",
         .details = "Shows the program that a training step runs: forward, gradients and updates. "
                    "Where several kernels can do a node, those are shown that were the fastest when a "
                    "training, a benchmark or --tuned timed them here; --tuned lists what each took. "
@@ -107,17 +110,19 @@ static const verb verbs[] = {
         .words = "MODEL|FILE.net",
         .min_words = 1,
         .max_words = 1,
-        .options = "batch class-weights classes clip-norm data deterministic dialect fold folds freeze json mem "
-                   "no-augment no-tune optimizer schedule skip-bad split threads transform",
-        .details = "Memory is planned before the first step, so it is known to the byte: one "
-                   "allocation that holds all of it, the last 64 bytes for alignment. Activations, "
-                   "gradients and workspace share memory as they come and go; they are shown as "
-                   "they are at the fullest step. Kernels are those that were timed here before, or the first "
-                   "ones that fit: nothing is timed for a plan. A network without batch norm can train on a large "
-                   "batch in equal parts, one after the other, with the result of the whole batch. With --data the "
-                   "answer is what `brasa train` will take with the same options; kept are decoded pictures, which "
-                   "give way where memory is short. Without it the loader is that for samples of the network's size "
-                   "in files, a batch that trains and one that tests.",
+        .options = "batch class-weights classes clip-norm data deterministic device dialect fold folds freeze json "
+                   "mem no-augment no-tune optimizer precision schedule skip-bad split threads transform",
+        .details =
+            "Memory is planned before the first step, so it is known to the byte: one "
+            "allocation that holds all of it, the last 64 bytes for alignment. Activations, "
+            "gradients and workspace share memory as they come and go; they are shown as "
+            "they are at the fullest step. Kernels are those that were timed here before, or the first "
+            "ones that fit: nothing is timed for a plan. A network without batch norm can train on a large "
+            "batch in equal parts, one after the other, with the result of the whole batch. With --data the "
+            "answer is what `brasa train` will take with the same options; kept are decoded pictures, which "
+            "give way where memory is short. Without it the loader is that for samples of the network's size "
+            "in files, a batch that trains and one that tests. With --device the answer is for a GPU's memory: "
+            "--mem, or what is free there.",
         .examples = "brasa plan resnet50 --batch 32\n"
                     "brasa plan resnet50 --data images:DIR --split 70/30 --mem 4G\n"
                     "brasa plan vgg16 --batch 100 --mem 2G --optimizer \"sgd momentum=0.9\"\n"
@@ -130,7 +135,7 @@ static const verb verbs[] = {
         .words = "MODEL|FILE.net",
         .min_words = 1,
         .max_words = 1,
-        .options = "batch classes dialect json kernels no-tune quiet seconds seed steps threads",
+        .options = "batch classes device dialect json kernels no-tune precision quiet seconds seed steps threads",
         .details = "Kernels are timed and chosen first. One step copies a batch of made-up data in, computes loss "
                    "and gradients, and "
                    "updates the weights with SGD, rate 0.001, momentum 0.9; all of it is timed. The "
@@ -147,7 +152,7 @@ static const verb verbs[] = {
         .summary = "time of every kernel over the cases of its op",
         .words = "[OP [INPUTS SETTINGS]]",
         .max_words = 3,
-        .options = "batch classes dialect json kernels no-tune quiet seconds seed steps sum threads",
+        .options = "batch classes device dialect json kernels no-tune precision quiet seconds seed steps sum threads",
         .details = "Median of at least 5 runs, and as many as fit --seconds a case (0.03). GB/s counts "
                    "what must be read and written once. The cases are those that the tests prove, or the "
                    "one that is given, as shapes and as settings, without the reference kernels. "

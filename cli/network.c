@@ -1,21 +1,37 @@
 /* network.c - see network.h. */
 #include "network.h"
 
+#include "backend/backend.h"
 #include "core/random.h"
-#include "graph/graph.h"
+#include "device.h"
 #include "train/session.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-int network_start(network *n, int64_t threads)
+static int make_graph(network *n)
+{
+    n->graph = brasa_graph_new(n->context);
+    return n->graph ? DONE : complain(FAILED, "%s", brasa_status_text(BRASA_OUT_OF_MEMORY));
+}
+
+int network_start(network *n, const options *o)
 {
     memset(n, 0, sizeof *n);
-    brasa_context_options c = {.threads = (int32_t)threads};
+    brasa_context_options c = {.threads = (int32_t)o->threads};
     brasa_status status = brasa_context_new(&c, &n->context);
-    if (status == BRASA_OK && !(n->graph = brasa_graph_new(n->context)))
-        status = BRASA_OUT_OF_MEMORY;
-    return status == BRASA_OK ? DONE : complain(FAILED, "%s", brasa_status_text(status));
+    if (status != BRASA_OK)
+        return complain(FAILED, "%s", brasa_status_text(status));
+    int code = device_use(n->context, o->device);
+    if (code == DONE)
+        code = device_precision(n->context, o->precision, &n->precision);
+    return code == DONE ? make_graph(n) : code;
+}
+
+int network_beside(network *n, const network *from)
+{
+    *n = (network){.context = from->context, .borrowed = true, .precision = from->precision};
+    return make_graph(n);
 }
 
 int network_build(network *n, const options *o)
@@ -32,6 +48,7 @@ int network_compile(network *n, const options *o, brasa_session_options s)
         tuning_start(&n->tuning, o);
         s.tuning = tuning_wish(&n->tuning);
     }
+    s.precision = n->precision;
     brasa_status status = brasa_session_new(n->graph, &s, &n->session);
     if (o)
         tuning_end(&n->tuning);
@@ -44,7 +61,8 @@ void network_close(network *n)
         free(n->input[i].data);
     brasa_session_free(n->session);
     brasa_graph_free(n->graph);
-    brasa_context_free(n->context);
+    if (!n->borrowed)
+        brasa_context_free(n->context);
 }
 
 static void fill(const value *v, void *data, int64_t count, const random_stream *from)
@@ -112,4 +130,10 @@ brasa_status network_step(network *n, bool training)
     if (status != BRASA_OK)
         return status;
     return training ? brasa_train(n->session) : brasa_evaluate(n->session);
+}
+
+brasa_status network_wait(network *n)
+{
+    device *d = n->context->device;
+    return d ? d->wait(d) : BRASA_OK;
 }

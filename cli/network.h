@@ -13,6 +13,8 @@ enum { MAX_INPUTS = 8 };
 
 typedef struct network {
     brasa_context *context;
+    bool borrowed;     /* the context is somebody else's */
+    int32_t precision; /* of a device */
     brasa_graph *graph;
     brasa_session *session;
     tuning tuning;
@@ -26,12 +28,14 @@ typedef struct network {
 
 /* These return an exit code, the message told. network_close is due after network_start, whatever it returned. */
 
-/* An empty graph. threads 0: as many as may be used. */
-int network_start(network *n, int64_t threads);
+/* An empty graph, in a context with the threads and on the device of o. */
+int network_start(network *n, const options *o);
+/* An empty graph in the context of `from`, which must stay: kernels of a device live as long as their context. */
+int network_beside(network *n, const network *from);
 void network_close(network *n);
 /* The network o->word[0], with o's dialect and classes. */
 int network_build(network *n, const options *o);
-/* Kernels are chosen as o says; NULL: the first ones that fit. */
+/* Kernels are chosen as o says; NULL: the first ones that fit. The precision is the network's. */
 int network_compile(network *n, const options *o, brasa_session_options s);
 /* Uniform numbers in [0, 1) and uniform labels for every input. */
 int network_make_data(network *n, int64_t batch, uint64_t seed);
@@ -43,7 +47,9 @@ double network_flops(const network *n);
 
 /* Copies them in. */
 brasa_status network_feed(network *n);
-/* Copies them in and runs one step. */
+/* Copies them in and runs one step. A device may be at work still when it comes back. */
 brasa_status network_step(network *n, bool training);
+/* Waits until it is not: for whoever takes times. */
+brasa_status network_wait(network *n);
 
 #endif

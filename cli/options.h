@@ -23,6 +23,7 @@ typedef struct options {
     const char *optimizer, *dialect, *sum, *kernels, *from;
     const char *data, *split, *transform, *schedule, *weights, *keep, *preset, *out, *resume;
     const char *freeze, *class_weights;
+    const char *device, *precision;    /* see device.h */
     const char *peers, *scale, *store; /* of the lab */
     bool csv, eval, help, json, markdown, no_fusion, no_tune, quiet, tuned;
     bool no_stratify, no_shuffle, no_augment, skip_bad, deterministic;

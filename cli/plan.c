@@ -1,8 +1,9 @@
 /* plan.c - `brasa plan`: what a training needs, to the byte, whether it fits, and what would. With --data
  * the training's own code answers, so both always say the same. */
+#include "device.h"
 #include "network.h"
 
-#include "graph/graph.h"
+#include "backend/backend.h"
 #include "train/train.h"
 
 #include <inttypes.h>
@@ -14,7 +15,7 @@ typedef struct row {
 } row;
 enum { ROWS = 10 };
 
-/* What a training takes: its session, and what stands beside it. */
+/* What a training takes: its session, and what stands beside it in the same memory. */
 typedef struct need {
     brasa_memory memory;
     uint64_t loader, kept;
@@ -48,6 +49,8 @@ static void make_rows(row *rows, const need *n)
 /* --- what is asked ------------------------------------------------------------------------------------------- */
 
 typedef struct plan {
+    const brasa_context *context;
+    int32_t precision;
     train_needs n;
     need whole, at_most, in_parts;
     bool fits;
@@ -59,11 +62,16 @@ static need beside(const plan *p, const brasa_memory *m, int64_t size, int64_t p
     return (need){.memory = *m, .loader = fit_need(m, &p->n.budget, size, parts) - m->total};
 }
 
-/* A training that would begin is known to the byte; of what would not, the least that it needs. */
+/* A training that would begin is known to the byte; of what would not, the least that it needs. A device has the
+ * session alone: what the host has beside it is told apart. */
 static void sort_out(plan *p)
 {
     const fit *f = &p->n.fit;
-    const need begun = {.memory = p->n.memory, .loader = (uint64_t)p->n.loader, .kept = (uint64_t)p->n.kept};
+    need begun = {.memory = p->n.memory};
+    if (!p->context->device) {
+        begun.loader = (uint64_t)p->n.loader;
+        begun.kept = (uint64_t)p->n.kept;
+    }
     p->fits = p->n.parts == 1;
     p->whole = p->fits || f->fits ? begun : beside(p, &f->whole, p->n.batch, 1);
     p->at_most = beside(p, &f->at_most, f->most, 1);
@@ -84,9 +92,9 @@ static int plan_with_data(plan *p, brasa_context *ctx, const options *o)
 }
 
 /* Loaders of pictures in files that have the input's size, one that trains and one that tests; nothing is kept. */
-static fit_budget assume(plan *p, const graph *g, const options *o)
+static fit_budget assume(plan *p, const graph *g)
 {
-    fit_budget b = {.bytes = (uint64_t)o->mem};
+    fit_budget b = {0};
     for (int v = 0; v < g->nvalues; v++) {
         const value *x = &g->values[v];
         if (x->kind != VALUE_INPUT || x->classes || x->shape.rank > 4)
@@ -115,15 +123,19 @@ static int plan_alone(plan *p, network *n, const options *o)
     tuning_start(&n->tuning, o);
     const brasa_session_options s = {.batch = o->batch,
                                      .optimizer = o->optimizer ? o->optimizer : TRAIN_OPTIMIZER,
+                                     .precision = n->precision,
                                      .tuning = tuning_wish(&n->tuning)};
     fit *f = &p->n.fit;
+    const fit_budget loaders = assume(p, n->graph);
     p->n.batch = o->batch;
-    p->n.budget = assume(p, n->graph, o);
+    p->n.budget = n->context->device ? (fit_budget){.enough = !o->mem} : loaders;
+    p->n.budget.bytes = o->mem ? (uint64_t)o->mem : fit_device_bytes(n->context);
     if (fit_batch(n->graph, &s, &p->n.budget, f) != BRASA_OK)
         return complain(FAILED, "%s", brasa_graph_error(n->graph));
-    p->n.parts = o->mem ? f->parts : 1;
+    p->n.parts = p->n.budget.bytes ? f->parts : 1;
     p->n.memory = p->n.parts > 1 ? f->in_parts : f->whole;
-    p->n.loader = (int64_t)beside(p, &p->n.memory, o->batch, p->n.parts ? p->n.parts : 1).loader;
+    p->n.loader =
+        (int64_t)(fit_need(&p->n.memory, &loaders, o->batch, p->n.parts ? p->n.parts : 1) - p->n.memory.total);
     return DONE;
 }
 
@@ -140,17 +152,30 @@ static void print_rows(const need *n)
     printf("  %-12s %8s  %16s\n", "total", print_bytes((double)total(n)).text, print_count((int64_t)total(n)).text);
 }
 
-static void print_answer(const options *o, const plan *p)
+/* Beside a device's memory: the host has the loaders, the kept pictures, and a copy of what lasts. */
+static uint64_t on_the_host(const plan *p)
+{
+    const brasa_memory *m = &p->n.memory;
+    return (uint64_t)p->n.loader + (uint64_t)p->n.kept + m->weights + m->buffers + m->optimizer + m->sums;
+}
+
+static void print_answer(const plan *p)
 {
     const fit *f = &p->n.fit;
     const int64_t size = p->n.batch;
-    const char *verdict = !o->mem ? "" : p->fits ? ": fits " : ": does not fit ";
-    printf("needs %s at batch %" PRId64 "%s%s\n", print_bytes((double)total(&p->whole)).text, size, verdict,
-           o->mem ? print_bytes((double)o->mem).text : "");
+    const double budget = (double)p->n.budget.bytes;
+    const device *d = p->context->device;
+    const char *verdict = budget <= 0 ? "" : p->fits ? ": fits " : ": does not fit ";
+    printf("needs %s at batch %" PRId64 "%s%s%s%s\n", print_bytes((double)total(&p->whole)).text, size, verdict,
+           budget > 0 ? print_bytes(budget).text : "", d ? " of " : "",
+           d ? print_place(p->context, p->precision).text : "");
     print_rows(&p->whole);
+    if (d)
+        printf("and %s of the host's memory: loader, kept pictures, a copy of what lasts\n",
+               print_bytes((double)on_the_host(p)).text);
     if (p->input.text[0])
         printf("loader: for samples of %s in files; with --data it is counted for a set\n", p->input.text);
-    if (!o->mem)
+    if (budget <= 0 || (p->fits && !f->most))
         return;
     if (f->most)
         printf("fits at batch %" PRId64 "%s: %s\n", f->most, f->most == FIT_MOST_SAMPLES ? " and more" : "",
@@ -185,11 +210,15 @@ static void json_answer(const options *o, const plan *p)
     json_text(&j, "model", o->word[0]);
     json_text(&j, "data", o->data);
     json_int(&j, "batch", p->n.batch);
+    place_json(&j, p->context, p->precision);
     json_need(&j, "needs", &p->whole);
-    if (o->mem) {
-        json_int(&j, "budget", o->mem);
+    if (p->context->device)
+        json_int(&j, "needs_of_host", (int64_t)on_the_host(p));
+    if (p->n.budget.bytes) {
+        json_int(&j, "budget", (int64_t)p->n.budget.bytes);
         json_bool(&j, "fits", p->fits);
-        json_int(&j, "largest_batch", f->most);
+        if (f->most || !p->fits) /* else nobody has looked */
+            json_int(&j, "largest_batch", f->most);
         json_int(&j, "parts", p->n.parts);
         json_text(&j, "cannot_split", f->why[0] ? f->why : NULL);
         if (f->most)
@@ -212,7 +241,9 @@ int run_plan(const options *o)
             return complain(MISUSED, "--%s needs --data", of_training[i]);
     network n;
     plan p = {0};
-    int code = network_start(&n, o->threads);
+    int code = network_start(&n, o);
+    p.context = n.context;
+    p.precision = n.precision;
     if (code == DONE)
         code = o->data ? plan_with_data(&p, n.context, o) : plan_alone(&p, &n, o);
     if (code == DONE) {
@@ -220,7 +251,7 @@ int run_plan(const options *o)
         if (o->json)
             json_answer(o, &p);
         else
-            print_answer(o, &p);
+            print_answer(&p);
     }
     network_close(&n);
     return code;

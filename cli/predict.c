@@ -1,5 +1,5 @@
 /* predict.c - `brasa predict`: the likeliest classes of pictures. */
-#include "cli.h"
+#include "device.h"
 
 #include "train/trained.h"
 
@@ -84,10 +84,16 @@ int run_predict(const options *o)
     brasa_status status = brasa_context_new(&c, &ctx);
     if (status != BRASA_OK)
         return complain(FAILED, "%s", brasa_status_text(status));
-    trained t;
-    status = trained_open(ctx, o->word[0], (int)o->fold, NULL, 1, 0, &t);
-    int code = status == BRASA_OK ? predict(&t, o) : complain(FAILED, "%s", brasa_context_error(ctx));
-    trained_close(&t);
+    const trained_options wish = {.fold = (int)o->fold, .most = 1, .precision = o->precision};
+    int code = device_use(ctx, o->device);
+    if (code == DONE)
+        code = device_precision(ctx, o->precision, &(int32_t){0});
+    if (code == DONE) {
+        trained t;
+        status = trained_open(ctx, o->word[0], &wish, &t);
+        code = status == BRASA_OK ? predict(&t, o) : complain(FAILED, "%s", brasa_context_error(ctx));
+        trained_close(&t);
+    }
     brasa_context_free(ctx);
     return code;
 }

@@ -1,6 +1,7 @@
 /* train.c - `brasa train`: from options to settings, and a Ctrl-C that loses nothing. */
 #define _POSIX_C_SOURCE 200809L
 #include "build_info.h"
+#include "device.h"
 #include "tuning.h"
 #include "watch.h"
 
@@ -71,6 +72,7 @@ static void apply(const options *o, train_settings *s)
     s->deterministic = o->deterministic;
     s->no_tune = tuning_off(o);
     s->mem = o->mem;
+    s->precision = o->precision;
 }
 
 int train_settings_of(brasa_context *ctx, const options *o, train_settings *s)
@@ -107,7 +109,7 @@ static int train(brasa_context *ctx, const options *o)
     if (code != DONE)
         return code;
     if (o->resume)
-        t.settings = (train_settings){.epochs = o->epochs, .mem = o->mem};
+        t.settings = (train_settings){.epochs = o->epochs, .mem = o->mem, .precision = o->precision};
     catch_signals();
     train_result r;
     brasa_status status = train_run(ctx, &t, &r);
@@ -119,31 +121,44 @@ static int train(brasa_context *ctx, const options *o)
     return r.stopped ? STOPPED : DONE;
 }
 
-/* A run goes on with as many threads as before, unless told otherwise: only so the bits are the same. */
-static int32_t threads_before(const char *folder)
+/* A run goes on with as many threads as before and where it was, unless told otherwise: only so the bits are the
+ * same. */
+typedef struct before {
+    int32_t threads;
+    char device[32];
+} before;
+
+static before read_before(const char *folder)
 {
     brasa_context *ctx = NULL;
+    before b = {0};
     run_info r;
-    int64_t threads = 0;
     if (brasa_context_new(&(brasa_context_options){.threads = 1}, &ctx) != BRASA_OK)
-        return 0;
-    if (run_read(ctx, folder, &r) == BRASA_OK)
-        threads = r.settings.threads;
+        return b;
+    if (run_read(ctx, folder, &r) == BRASA_OK) {
+        const int64_t threads = r.settings.threads;
+        const char *device = r.settings.device ? r.settings.device : "cpu";
+        b.threads = threads > 0 && threads <= MOST_THREADS ? (int32_t)threads : 0;
+        snprintf(b.device, sizeof b.device, "%.*s", (int)strcspn(device, " "), device); /* "cuda:0 NVIDIA H200" */
+    }
     run_free(&r);
     brasa_context_free(ctx);
-    return threads > 0 && threads <= MOST_THREADS ? (int32_t)threads : 0;
+    return b;
 }
 
 int run_train(const options *o)
 {
     brasa_context *ctx = NULL;
-    brasa_context_options c = {.threads = (int32_t)o->threads};
-    if (o->resume && !o->threads)
-        c.threads = threads_before(o->resume);
+    const before b = o->resume ? read_before(o->resume) : (before){0};
+    brasa_context_options c = {.threads = o->threads ? (int32_t)o->threads : b.threads};
     brasa_status status = brasa_context_new(&c, &ctx);
     if (status != BRASA_OK)
         return complain(FAILED, "%s", brasa_status_text(status));
-    int code = train(ctx, o);
+    int code = device_use(ctx, o->device ? o->device : b.device[0] ? b.device : NULL);
+    if (code == DONE)
+        code = device_precision(ctx, o->precision, &(int32_t){0}); /* what is wrong with it is told at once */
+    if (code == DONE)
+        code = train(ctx, o);
     brasa_context_free(ctx);
     return code;
 }

@@ -4,6 +4,7 @@
 
 #include "build_info.h"
 
+#include "backend/backend.h"
 #include "train/record.h"
 
 #include <math.h>
@@ -38,21 +39,22 @@ static void clear_line(watch *w)
     w->open = false;
 }
 
-static void print_plan(const unit *u)
+/* On a device the session is there, the loader here. */
+static void print_plan(const unit *u, const device *d)
 {
     const brasa_memory *m = &u->memory;
-    const double total = (double)m->total + (double)u->loader_bytes;
+    const double total = (double)m->total + (d ? 0 : (double)u->loader_bytes);
     if (u->parts > 1)
         printf("batch %lld as %lld x %lld · peak %s (the same result as the whole batch)\n",
                (long long)(u->parts * u->session->part), (long long)u->parts, (long long)u->session->part,
                print_bytes(total).text);
-    printf("plan: %s (", print_bytes(total).text);
+    printf("plan: %s%s%s (", print_bytes(total).text, d ? " of " : "", d ? d->name : "");
     printf("weights %s, ", print_bytes((double)(m->weights + m->buffers)).text);
     printf("optimizer %s, ", print_bytes((double)m->optimizer).text);
     if (m->sums)
         printf("sums of gradients %s, ", print_bytes((double)m->sums).text);
-    printf("activations %s, ", print_bytes((double)m->transient).text);
-    printf("loader %s)\n", print_bytes((double)u->loader_bytes).text);
+    printf("activations %s%s", print_bytes((double)m->transient).text, d ? "), " : ", ");
+    printf("loader %s%s\n", print_bytes((double)u->loader_bytes).text, d ? " of the host's memory" : ")");
 }
 
 static void print_begin(const training *t)
@@ -72,7 +74,12 @@ static void print_begin(const training *t)
         printf("pictures: %s%s\n", s->transform, s->no_augment ? ", nothing at random" : "");
     printf("%s, batch %lld, seed %lld, dialect %s, %lld thread%s\n", s->optimizer, (long long)s->batch,
            (long long)s->seed, s->dialect, (long long)s->threads, s->threads == 1 ? "" : "s");
-    print_plan(u);
+    const device *d = t->task.ctx->device;
+    if (d)
+        printf("on %s in %s; %s\n", d->name, s->precision, d->about);
+    if (d && d->missing[0])
+        printf("%s\n", d->missing);
+    print_plan(u, d);
     if (u->place.epoch || u->place.done)
         printf("goes on after epoch %lld, step %lld\n", (long long)u->place.epoch, (long long)u->place.done);
     fflush(stdout);

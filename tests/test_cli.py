@@ -191,8 +191,24 @@ def test_bench():
     check("--sum as text", "times the sum" in works("bench", "ops", "--sum", "letter_mlp"))
 
 
+def test_devices():
+    for words in (["explain", "letter_mlp"], ["plan", "letter_mlp"], ["bench", "step", "letter_mlp", "--steps", "1"],
+                  ["bench", "ops", "relu", "--seconds", "0"], ["bench", "ops", "--sum", "letter_mlp"]):
+        facts = gives(*words, "--device", "cpu", "--precision", "f32")
+        check("the CPU by its name: " + " ".join(words), facts.get("device") == "cpu", facts)
+        refuses(2, "--device: expected cpu, cuda or cuda:1, got 'gpu'", *words, "--device", "gpu")
+        refuses(2, "--device: expected cpu, cuda or cuda:1, got 'cuda:x'", *words, "--device=cuda:x")
+        refuses(2, "--precision: expected f32, tf32 or bf16, got 'f16'", *words, "--precision", "f16")
+        refuses(2, "--precision bf16 is for GPUs", *words, "--precision", "bf16")
+        refuses(1, "cuda", *words, "--device", "cuda:9999")  # what is missing first, or how many there are
+    refuses(2, "unknown option '--device'", "models", "--device", "cpu")
+
+
 def test_doctor():
     facts = gives("doctor")
+    cuda = facts["cuda"]
+    check("GPUs, or what is missing", cuda["devices"] or cuda["missing"], cuda)
+    check("the same in words", "\nCUDA  " in works("doctor"))
     check("facts", facts and facts["threads"] >= 1 and facts["cores"] >= facts["affinity"] >= 1 and facts["kernels"] > 0
           and facts["versions"]["brasa"] == works("--version").split()[1], facts)
     check("text", "threads" in works("doctor"))
@@ -293,6 +309,7 @@ test_models()
 test_explain()
 test_reorders()
 test_bench()
+test_devices()
 test_doctor()
 test_dialects()
 with tempfile.TemporaryDirectory() as temporary:

@@ -380,6 +380,26 @@ def test_deterministic():
     check("and when the number changes in between, without a warning", digest("det", "weights.safetensors") in same)
 
 
+def test_device():
+    works("train", *LETTERS, "--epochs", "1", "--device", "cpu", "--quiet", "--out", "moved")
+    with open("moved/run.json") as file:
+        record = json.load(file)
+    check("the device is recorded", record["settings"]["device"] == "cpu" and record["settings"]["precision"] == "f32", record)
+    record["settings"].update(device="cuda:9999 NVIDIA None", precision="bf16")
+    with open("moved/run.json", "w") as file:
+        json.dump(record, file)
+    refuses(1, "cuda", "train", "--resume", "moved", "--epochs", "2")
+    works("train", "--resume", "moved", "--epochs", "2", "--device", "cpu", "--quiet")
+    with open("moved/run.json") as file:
+        later = json.load(file)
+    check("a run moves to the CPU, in f32 then", later["settings"]["device"] == "cpu"
+          and later["settings"]["precision"] == "f32" and later["created"] == record["created"], later["settings"])
+    check("and is evaluated there", "accuracy" in works("eval", "moved", "--device", "cpu", "--precision", "f32"))
+    refuses(2, "--precision tf32 is for GPUs", "eval", "moved", "--precision", "tf32")
+    refuses(2, "--precision bf16 is for GPUs", "train", *LETTERS, "--precision", "bf16")
+    refuses(2, "--device: expected cpu, cuda or cuda:1, got 'cuda:-1'", "train", *LETTERS, "--device", "cuda:-1")
+
+
 def test_memory():
     with open("plain.net", "w") as file:
         file.write("input 1 28 28\nconv 8 3x3\nrelu\nmaxpool 2\nflatten\nclassify 10\n")
@@ -456,7 +476,7 @@ with tempfile.TemporaryDirectory() as temporary:
     os.chdir(temporary)
     for test in (test_events, test_failed, test_save_every, test_text, test_folds, test_interrupt, test_full_disk,
                  test_pictures, test_names, test_crops, test_folder_of_others, test_torn_split, test_look_at_lock,
-                 test_changed_data, test_report_too_large, test_reading, test_deterministic, test_memory, test_presets,
+                 test_changed_data, test_report_too_large, test_reading, test_deterministic, test_device, test_memory, test_presets,
                  test_refusals):
         test()
     os.chdir("/")

@@ -1,7 +1,9 @@
 /* explain.c - what a program does, node by node: as a table for people, as JSON for programs. */
+#include "backend/backend.h"
 #include "core/json.h"
 #include "core/numeric.h"
 #include "train/session.h"
+#include "train/settings.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -94,10 +96,20 @@ static bool persistent(const value *v)
     return v->state >= 0;
 }
 
-/* "nChw16c", or "OIhw16i16o" for weights. */
+/* "nChw16c", or "OIhw16i16o" for weights; "nhwc-bf16" where halves of floats are stored. */
 static layout_text print_layout(const value *v)
 {
-    return layout_print(&v->layout, v->shape.rank, persistent(v) ? "oihw" : "nchw");
+    layout_text t = layout_print(&v->layout, v->shape.rank, persistent(v) ? "oihw" : "nchw");
+    const size_t used = strlen(t.text);
+    if (v->layout.bf16)
+        snprintf(t.text + used, sizeof t.text - used, "-%s", dtype_name(BF16));
+    return t;
+}
+
+/* How numbers are computed: "f32", "f64"; on a device as its precision says. */
+static const char *type_name(const brasa_session *s)
+{
+    return s->ctx->device ? precision_word(s->options.precision) : dtype_name(s->current->graph.real);
 }
 
 /* Reorders of a step: of weights and what is added to them, or of anything else. */
@@ -214,9 +226,9 @@ static void explain_text(sink *o, const brasa_session *s)
     const program *p = s->current;
     const graph *g = &p->graph;
     widths w = measure(p);
-    print(o, "%s, batch %lld, %s, %d thread%s, dialect %s\n", p->training ? "training" : "evaluation",
-          (long long)p->batch, dtype_name(g->real), s->ctx->threads, s->ctx->threads == 1 ? "" : "s",
-          g->dialect->name);
+    const cell threads = cell_of("%d thread%s", s->ctx->threads, s->ctx->threads == 1 ? "" : "s");
+    print(o, "%s, batch %lld, %s, %s, dialect %s\n", p->training ? "training" : "evaluation", (long long)p->batch,
+          type_name(s), s->ctx->device ? s->ctx->device->name : threads.text, g->dialect->name);
     print(o, "step  %-*s  %-*s  %-*s %-*s %7s %*s%s\n", w.layer, "op layer", w.shape, "output", w.kernel, "kernel",
           w.layout, "layout", "bytes", w.offset, "offset", w.times ? "     time GFLOP/s" : "");
     node_role role = ROLE_FORWARD;
@@ -310,7 +322,7 @@ static void json_value(json *j, const brasa_session *s, const value *v)
     for (int d = 0; d < v->shape.rank; d++)
         json_int(j, NULL, v->shape.dim[d]);
     json_close(j, ']');
-    json_text(j, "type", dtype_name(v->type));
+    json_text(j, "type", dtype_name(layout_type(&v->layout, v->type)));
     json_text(j, "layout", print_layout(v).text);
     json_text(j, "memory", persistent(v) ? "state" : "transient");
     json_int(j, "offset", persistent(v) ? s->state_offset[v->state] : v->offset);
@@ -380,8 +392,9 @@ static void explain_json(sink *o, const brasa_session *s)
     json_open(&j, NULL, '{');
     json_text(&j, "mode", p->training ? "training" : "evaluation");
     json_int(&j, "batch", p->batch);
-    json_text(&j, "type", dtype_name(p->graph.real));
+    json_text(&j, "type", type_name(s));
     json_int(&j, "threads", s->ctx->threads);
+    json_text(&j, "device", s->ctx->device ? s->ctx->device->name : "cpu");
     json_text(&j, "dialect", p->graph.dialect->name);
     json_text(&j, "optimizer", p->training ? s->optimizer->op->name : NULL);
     json_open(&j, "memory", '{');

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "train/record.h"
 
+#include "backend/backend.h"
 #include "core/replace.h"
 
 #include <errno.h>
@@ -105,6 +106,19 @@ static void plan_json(json *j, const unit *u)
     json_close(j, ']');
 }
 
+/* Where it computes: nothing of it for the CPU, which is the machine's. */
+static void device_json(json *j, const device *d)
+{
+    if (!d)
+        return;
+    json_open(j, "device", '{');
+    json_text(j, "name", d->name);
+    json_text(j, "about", d->about);
+    json_text(j, "missing", d->missing[0] ? d->missing : NULL);
+    json_int(j, "memory_bytes", (int64_t)d->memory);
+    json_close(j, '}');
+}
+
 static brasa_status write_run(training *t, replacement *r)
 {
     char created[32];
@@ -121,6 +135,7 @@ static brasa_status write_run(training *t, replacement *r)
     data_json(&j, t);
     network_json(&j, t);
     plan_json(&j, &t->unit);
+    device_json(&j, t->task.ctx->device);
     if (t->options->facts)
         t->options->facts(&j);
     json_close(&j, '}');

@@ -1,6 +1,7 @@
 /* record_page.c - report.html: the account of a run for people. */
 #include "train/record.h"
 
+#include "backend/backend.h"
 #include "core/replace.h"
 #include "report/run_report.h"
 
@@ -46,6 +47,10 @@ static void add_environment(sheet *s, const training *t)
     add_fact(list, count, "brasa", brasa_version());
     add_fact(list, count, "instructions", isa_name(t->task.ctx->isa));
     add_fact(list, count, "oneDNN", library_onednn());
+    if (t->task.ctx->device) {
+        add_fact(list, count, "device", t->task.ctx->device->name);
+        add_fact(list, count, "of the device", t->task.ctx->device->about);
+    }
     add_fact(list, count, t->data.defined ? "data's definition, SHA-256" : "data, SHA-256", t->data.hash);
     add_fact(list, count, "samples",
              pool_text(&s->pool, "%d train, %d test", (int)t->unit.split.trains, (int)t->unit.split.tests));

@@ -1,0 +1,42 @@
+/* device.c - see device.h. */
+#include "device.h"
+
+#include "backend/backend.h"
+
+/* The library's texts begin with the option's name. */
+static int refuse(const brasa_context *ctx, brasa_status status)
+{
+    const char *text = brasa_context_error(ctx);
+    return status == BRASA_BAD_ARGUMENT ? complain(MISUSED, "--%s", text) : complain(FAILED, "%s", text);
+}
+
+int device_use(brasa_context *ctx, const char *name)
+{
+    const brasa_status status = name ? brasa_context_use(ctx, name) : BRASA_OK;
+    return status == BRASA_OK ? DONE : refuse(ctx, status);
+}
+
+int device_precision(brasa_context *ctx, const char *word, int32_t *out)
+{
+    const brasa_status status = precision_read(ctx, word, out);
+    return status == BRASA_OK ? DONE : refuse(ctx, status);
+}
+
+place_text print_place(const brasa_context *ctx, int32_t precision)
+{
+    place_text t;
+    const int threads = brasa_context_threads(ctx);
+    if (ctx->device)
+        snprintf(t.text, sizeof t.text, "%s, %s", ctx->device->name, precision_word(precision));
+    else
+        snprintf(t.text, sizeof t.text, "%d thread%s", threads, threads == 1 ? "" : "s");
+    return t;
+}
+
+void place_json(json *j, const brasa_context *ctx, int32_t precision)
+{
+    json_text(j, "device", ctx->device ? ctx->device->name : "cpu");
+    json_text(j, "precision", precision_word(precision));
+    if (ctx->device)
+        json_text(j, "device_about", ctx->device->about);
+}
