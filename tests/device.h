@@ -111,6 +111,13 @@ static inline brasa_context *device_context(void)
             SKIP(device_opened.missing);                                                                             \
     while (0)
 
+/* The same for tests of devices alone. */
+#define DEVICE_ONLY()                                                                                                \
+    do                                                                                                               \
+        if (!device_context())                                                                                       \
+            SKIP(device_wanted() ? device_opened.missing : "BRASA_TEST_DEVICE is not set");                          \
+    while (0)
+
 /* Leaves a test that has nothing to do with kernels, where a device is tested. */
 #define HOST_OR_SKIP()                                                                                               \
     do                                                                                                               \
