@@ -20,6 +20,13 @@ with_cmake() {
         cmake --build "$work/project/build"
 }
 
+# Whether there is a GPU or not, the library is opened.
+finds_backend() {
+    local said
+    said=$(cd / && PATH=$prefix/bin:$PATH brasa doctor)
+    [[ $said == *CUDA* && $said != *brasa_cuda.so* ]]
+}
+
 as_cxx() {
     echo '#include <brasa.h>' >"$work/header.cc"
     c++ -std=c++11 -Wall -Wextra -Wpedantic -Werror -fsyntax-only "-I$prefix/include" "$work/header.cc"
@@ -78,6 +85,11 @@ libdir=$(dirname "$(find "$prefix" -name libbrasa.so)")
 export LD_LIBRARY_PATH=$libdir PKG_CONFIG_PATH=$libdir/pkgconfig
 
 check "the program runs" "$prefix/bin/brasa" --version
+if [ -e "$BRASA_BUILD/brasa_cuda.so" ]; then
+    check "the backend for GPUs is found, also by a program on the PATH" finds_backend
+else
+    skip "the backend for GPUs is found" "this build has none"
+fi
 if command -v pkg-config >/dev/null; then
     check "pkg-config, shared: builds" with_pkg_config "$work/small"
     check "pkg-config, shared: runs" "$work/small"
