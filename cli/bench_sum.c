@@ -59,12 +59,12 @@ static int time_steps(network *n, sum *s)
     for (int i = 0; i < steps; i++) {
         brasa_status status = network_feed(n);
         if (status == BRASA_OK)
-            status = network_wait(n);
+            status = session_wait(n->session);
         double start = clock_seconds();
         if (status == BRASA_OK)
             status = brasa_train(n->session);
         if (status == BRASA_OK)
-            status = network_wait(n);
+            status = session_wait(n->session);
         if (status != BRASA_OK)
             return fail_session(n);
         if (!samples_add(&s->steps, clock_seconds() - start))

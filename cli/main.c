@@ -136,13 +136,15 @@ static const verb verbs[] = {
         .min_words = 1,
         .max_words = 1,
         .options = "batch classes device dialect json kernels no-tune precision quiet seconds seed steps threads",
-        .details = "Kernels are timed and chosen first. One step copies a batch of made-up data in, computes loss "
-                   "and gradients, and "
-                   "updates the weights with SGD, rate 0.001, momentum 0.9; all of it is timed. The "
-                   "first two steps are not counted; then at least 3 are, and as many as fit --seconds "
-                   "(5). Start is from that of the process to the end of the first step. The spread is that of the "
-                   "middle half: third quartile minus first. GFLOP/s counts the "
-                   "operations of the layers' formulas, whatever the kernels do to save some.",
+        .details =
+            "Kernels are timed and chosen first. One step copies a batch of made-up data in, computes loss "
+            "and gradients, and "
+            "updates the weights with SGD, rate 0.001, momentum 0.9; all of it is timed. The "
+            "first two steps are not counted; then at least 3 are, and as many as fit --seconds "
+            "(5). Start is from that of the process to the end of the first step. The spread is that of the "
+            "middle half: third quartile minus first. On a GPU the batch lies in its memory, and five steps at "
+            "a time are waited for where batches are below 32, unless --steps is given. GFLOP/s counts the "
+            "operations of the layers' formulas, whatever the kernels do to save some.",
         .examples = "brasa bench step mnist_cnn --batch 64\n"
                     "brasa bench step my.net --batch 8 --threads 1 --steps 50 --json",
     },

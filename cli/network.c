@@ -1,7 +1,6 @@
 /* network.c - see network.h. */
 #include "network.h"
 
-#include "backend/backend.h"
 #include "core/random.h"
 #include "device.h"
 #include "train/session.h"
@@ -130,10 +129,4 @@ brasa_status network_step(network *n, bool training)
     if (status != BRASA_OK)
         return status;
     return training ? brasa_train(n->session) : brasa_evaluate(n->session);
-}
-
-brasa_status network_wait(network *n)
-{
-    device *d = n->context->device;
-    return d ? d->wait(d) : BRASA_OK;
 }

@@ -47,9 +47,7 @@ double network_flops(const network *n);
 
 /* Copies them in. */
 brasa_status network_feed(network *n);
-/* Copies them in and runs one step. A device may be at work still when it comes back. */
+/* Copies them in and runs one step. A device may be at work still when it comes back: session_wait. */
 brasa_status network_step(network *n, bool training);
-/* Waits until it is not: for whoever takes times. */
-brasa_status network_wait(network *n);
 
 #endif
