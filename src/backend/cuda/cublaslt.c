@@ -1,0 +1,517 @@
+/* cublaslt.c - cuBLASLt, opened at run time: see cublaslt.h.
+ *
+ * The library lists algorithms for a product, the best first by its own estimate. Up to CANDIDATES of them run on
+ * numbers in memory of their own, and the fastest is kept, for the next product of the same sizes too. Only
+ * algorithms that add up in floats are asked for, and those that split a sum do it in two steps, not by atomic
+ * additions.
+ */
+#include "backend/cuda/cublaslt.h"
+#include "backend/cuda/libraries.h"
+
+#include <cublasLt.h>
+#include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { CANDIDATES = 8, ROUNDS = 5 };
+enum { ALIGNMENT = 64 };                                 /* of tensors: PLAN_ALIGN */
+enum { WORKSPACE = 32 << 20, WORKSPACE_ALIGN = 256 };    /* at most, and what the library demands */
+enum { SWEEP = 64 << 20 };                               /* more than the caches hold */
+enum { PATTERN = 1 << 16 };                              /* bytes of numbers, repeated */
+static const double most_flops = 4e11, most_bytes = 2e9; /* of a product that is timed: milliseconds, on any GPU */
+
+/* What was found out about a product. */
+typedef struct finding {
+    cublaslt_product product;
+    bool found;
+    cublasLtMatmulAlgo_t algorithm;
+    size_t workspace;
+    int64_t nanoseconds;
+    struct finding *next;
+} finding;
+
+struct cublaslt {
+    cublasLtHandle_t handle;
+    finding *findings;
+    /* functions of the library */
+    __typeof__(cublasLtCreate) *create;
+    __typeof__(cublasLtDestroy) *destroy;
+    __typeof__(cublasLtGetVersion) *version;
+    __typeof__(cublasLtGetStatusString) *text;
+    __typeof__(cublasLtMatmulDescCreate) *desc_create;
+    __typeof__(cublasLtMatmulDescDestroy) *desc_destroy;
+    __typeof__(cublasLtMatmulDescSetAttribute) *desc_set;
+    __typeof__(cublasLtMatrixLayoutCreate) *layout_create;
+    __typeof__(cublasLtMatrixLayoutDestroy) *layout_destroy;
+    __typeof__(cublasLtMatmulPreferenceCreate) *preference_create;
+    __typeof__(cublasLtMatmulPreferenceDestroy) *preference_destroy;
+    __typeof__(cublasLtMatmulPreferenceSetAttribute) *preference_set;
+    __typeof__(cublasLtMatmulAlgoGetHeuristic) *heuristic;
+    __typeof__(cublasLtMatmul) *matmul;
+};
+
+#define FUNCTION(name, member)                                                                                       \
+    {                                                                                                                \
+        name, offsetof(struct cublaslt, member)                                                                      \
+    }
+static const struct {
+    const char *name;
+    size_t member;
+} functions[] = {
+    FUNCTION("cublasLtCreate", create),
+    FUNCTION("cublasLtDestroy", destroy),
+    FUNCTION("cublasLtGetVersion", version),
+    FUNCTION("cublasLtGetStatusString", text),
+    FUNCTION("cublasLtMatmulDescCreate", desc_create),
+    FUNCTION("cublasLtMatmulDescDestroy", desc_destroy),
+    FUNCTION("cublasLtMatmulDescSetAttribute", desc_set),
+    FUNCTION("cublasLtMatrixLayoutCreate", layout_create),
+    FUNCTION("cublasLtMatrixLayoutDestroy", layout_destroy),
+    FUNCTION("cublasLtMatmulPreferenceCreate", preference_create),
+    FUNCTION("cublasLtMatmulPreferenceDestroy", preference_destroy),
+    FUNCTION("cublasLtMatmulPreferenceSetAttribute", preference_set),
+    FUNCTION("cublasLtMatmulAlgoGetHeuristic", heuristic),
+    FUNCTION("cublasLtMatmul", matmul),
+};
+enum { FUNCTIONS = sizeof functions / sizeof functions[0] };
+
+struct cublaslt_plan {
+    cuda_queue *queue;
+    cublaslt_product product;
+    cublasLtMatmulDesc_t what;
+    cublasLtMatrixLayout_t a, b, d;
+    finding best; /* a copy */
+};
+
+/* To what the library demands of a workspace. */
+static size_t align_up(size_t bytes)
+{
+    return (bytes + WORKSPACE_ALIGN - 1) / WORKSPACE_ALIGN * WORKSPACE_ALIGN;
+}
+
+/* --- the library ----------------------------------------------------------------------------------------------- */
+
+static bool find_functions(void *file, struct cublaslt *lib)
+{
+    for (int i = 0; i < FUNCTIONS; i++) {
+        void *found = dlsym(file, functions[i].name);
+        if (!found)
+            return false;
+        memcpy((char *)lib + functions[i].member, &found, sizeof found);
+    }
+    return true;
+}
+
+/* Adds to a text of a device, behind a comma or the like where there is something already. */
+static void add_words(char *text, size_t size, const char *between, const char *words)
+{
+    const size_t length = strlen(text);
+    snprintf(text + length, size - length, "%s%s", length ? between : "", words);
+}
+
+static void say_missing(device *d)
+{
+    add_words(d->missing, sizeof d->missing, "; ", "no cuBLASLt: dense layers take several times as long");
+}
+
+void cublaslt_open(cuda_queue *q, device *d)
+{
+    char where[1024], words[64];
+    void *file = library_find("libcublasLt.so.13", where, sizeof where);
+    if (!file)
+        file = library_find("libcublasLt.so.12", where, sizeof where);
+    struct cublaslt *lib = file ? mem_get(q->ctx, sizeof *lib) : NULL;
+    /* The file stays open: what it registered with the driver is used until the program ends. */
+    if (!lib || !find_functions(file, lib) || lib->create(&lib->handle) != CUBLAS_STATUS_SUCCESS) {
+        mem_put(q->ctx, lib);
+        say_missing(d);
+        return;
+    }
+    const int version = (int)lib->version();
+    snprintf(words, sizeof words, "cuBLASLt %d.%d", version / 10000, version / 100 % 100);
+    add_words(d->about, sizeof d->about, ", ", words);
+    q->cublaslt = lib;
+}
+
+void cublaslt_close(cuda_queue *q)
+{
+    struct cublaslt *lib = q->cublaslt;
+    if (!lib)
+        return;
+    for (finding *f = lib->findings, *next; f; f = next) {
+        next = f->next;
+        mem_put(q->ctx, f);
+    }
+    lib->destroy(lib->handle);
+    mem_put(q->ctx, lib);
+    q->cublaslt = NULL;
+}
+
+/* --- descriptions ---------------------------------------------------------------------------------------------- */
+
+static bool has_vector(const cublaslt_product *p)
+{
+    return p->extra != LT_NOTHING && p->extra != LT_RELU;
+}
+
+static bool has_relu(const cublaslt_product *p)
+{
+    return p->extra == LT_RELU || p->extra == LT_BIAS_RELU;
+}
+
+static cublasStatus_t set(const cublaslt_plan *plan, cublasLtMatmulDescAttributes_t what, const void *to, size_t size)
+{
+    return plan->queue->cublaslt->desc_set(plan->what, what, to, size);
+}
+
+static cublasStatus_t make_product(const struct cublaslt *lib, cublaslt_plan *plan)
+{
+    static const cublasLtEpilogue_t epilogues[] = {
+        [LT_NOTHING] = CUBLASLT_EPILOGUE_DEFAULT,
+        [LT_BIAS] = CUBLASLT_EPILOGUE_BIAS,
+        [LT_RELU] = CUBLASLT_EPILOGUE_RELU,
+        [LT_BIAS_RELU] = CUBLASLT_EPILOGUE_RELU_BIAS,
+        [LT_BIAS_GRADIENT] = CUBLASLT_EPILOGUE_BGRADB,
+    };
+    const cublaslt_product *p = &plan->product;
+    const int32_t a = p->turn_a ? CUBLAS_OP_T : CUBLAS_OP_N, b = p->turn_b ? CUBLAS_OP_T : CUBLAS_OP_N;
+    const uint32_t epilogue = epilogues[p->extra];
+    const void *vector = (const void *)(uintptr_t)ALIGNMENT; /* of one that is not known yet, its alignment counts */
+    cublasStatus_t status = lib->desc_create(
+        &plan->what, p->tf32 && !p->bf16 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F, CUDA_R_32F);
+    if (status == CUBLAS_STATUS_SUCCESS)
+        status = set(plan, CUBLASLT_MATMUL_DESC_TRANSA, &a, sizeof a);
+    if (status == CUBLAS_STATUS_SUCCESS)
+        status = set(plan, CUBLASLT_MATMUL_DESC_TRANSB, &b, sizeof b);
+    if (status == CUBLAS_STATUS_SUCCESS)
+        status = set(plan, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue);
+    if (status == CUBLAS_STATUS_SUCCESS && has_vector(p))
+        status = set(plan, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &vector, sizeof vector);
+    return status;
+}
+
+static cublasStatus_t make_matrix(const struct cublaslt *lib, const cublaslt_product *p, cublasLtMatrixLayout_t *out,
+                                  bool turned, int64_t rows, int64_t cols)
+{
+    const int64_t height = turned ? cols : rows, width = turned ? rows : cols;
+    return lib->layout_create(out, p->bf16 ? CUDA_R_16BF : CUDA_R_32F, (uint64_t)height, (uint64_t)width, height);
+}
+
+static cublasStatus_t describe(const struct cublaslt *lib, cublaslt_plan *plan)
+{
+    const cublaslt_product *p = &plan->product;
+    cublasStatus_t status = make_product(lib, plan);
+    if (status == CUBLAS_STATUS_SUCCESS)
+        status = make_matrix(lib, p, &plan->a, p->turn_a, p->m, p->k);
+    if (status == CUBLAS_STATUS_SUCCESS)
+        status = make_matrix(lib, p, &plan->b, p->turn_b, p->k, p->n);
+    if (status == CUBLAS_STATUS_SUCCESS)
+        status = make_matrix(lib, p, &plan->d, false, p->m, p->n);
+    return status;
+}
+
+/* What the library proposes; returns how many. */
+static int propose(const struct cublaslt *lib, const cublaslt_plan *plan, cublasLtMatmulHeuristicResult_t *list)
+{
+    static const cublasLtMatmulPreferenceAttributes_t matrices[] = {
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES};
+    const uint64_t workspace = WORKSPACE;
+    const uint32_t schemes = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE, alignment = ALIGNMENT;
+    cublasLtMatmulPreference_t wanted = NULL;
+    int count = 0, kept = 0;
+    if (lib->preference_create(&wanted) != CUBLAS_STATUS_SUCCESS)
+        return 0;
+    cublasStatus_t status =
+        lib->preference_set(wanted, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace, sizeof workspace);
+    if (status == CUBLAS_STATUS_SUCCESS)
+        status = lib->preference_set(wanted, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &schemes, sizeof schemes);
+    for (int i = 0; i < 4 && status == CUBLAS_STATUS_SUCCESS; i++)
+        status = lib->preference_set(wanted, matrices[i], &alignment, sizeof alignment);
+    if (status == CUBLAS_STATUS_SUCCESS)
+        status = lib->heuristic(lib->handle, plan->what, plan->a, plan->b, plan->d, plan->d, wanted, CANDIDATES, list,
+                                &count);
+    lib->preference_destroy(wanted);
+    for (int i = 0; i < count && status == CUBLAS_STATUS_SUCCESS; i++)
+        if (list[i].state == CUBLAS_STATUS_SUCCESS && list[i].workspaceSize <= WORKSPACE)
+            list[kept++] = list[i];
+    return kept;
+}
+
+static cublasStatus_t start(const cublaslt_plan *plan, const cublasLtMatmulAlgo_t *algorithm, const void *a,
+                            const void *b, void *d, const void *vector, void *workspace, size_t bytes)
+{
+    static const float one = 1, zero = 0;
+    const struct cublaslt *lib = plan->queue->cublaslt;
+    cublasStatus_t status = CUBLAS_STATUS_SUCCESS;
+    if (has_vector(&plan->product))
+        status = set(plan, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &vector, sizeof vector);
+    if (status == CUBLAS_STATUS_SUCCESS)
+        status = lib->matmul(lib->handle, plan->what, &one, a, plan->a, b, plan->b, &zero, d, plan->d, d, plan->d,
+                             algorithm, workspace, bytes, plan->queue->stream);
+    return status;
+}
+
+/* --- a trial --------------------------------------------------------------------------------------------------- */
+
+/* Memory in which algorithms are tried. */
+typedef struct room {
+    char *block, *pattern; /* on the GPU, and here */
+    char *workspace, *a, *b, *d, *vector, *sweep;
+    size_t bytes_b;
+    cudaEvent_t begin, end;
+} room;
+
+/* Numbers between -1 and 1, as the matrices store them. */
+static void make_numbers(char *to, bool bf16)
+{
+    uint32_t state = 1;
+    for (size_t at = 0; at < PATTERN;) {
+        state = state * 1664525u + 1013904223u;
+        const float number = (float)(int32_t)state * 0x1p-31f;
+        uint32_t bits;
+        memcpy(&bits, &number, sizeof bits);
+        const uint16_t upper = (uint16_t)(bits >> 16);
+        memcpy(to + at, bf16 ? (const void *)&upper : (const void *)&bits, bf16 ? sizeof upper : sizeof bits);
+        at += bf16 ? sizeof upper : sizeof bits;
+    }
+}
+
+/* The pattern, again and again: what is there already is copied behind itself. */
+static cudaError_t fill(char *to, size_t bytes, const char *pattern, cudaStream_t stream)
+{
+    size_t have = bytes < PATTERN ? bytes : PATTERN;
+    cudaError_t error = cudaMemcpyAsync(to, pattern, have, cudaMemcpyHostToDevice, stream);
+    for (size_t more; have < bytes && error == cudaSuccess; have += more) {
+        more = bytes - have < have ? bytes - have : have;
+        error = cudaMemcpyAsync(to + have, to, more, cudaMemcpyDeviceToDevice, stream);
+    }
+    return error;
+}
+
+static void room_close(cuda_queue *q, room *r)
+{
+    if (r->begin)
+        cudaEventDestroy(r->begin);
+    if (r->end)
+        cudaEventDestroy(r->end);
+    if (r->block)
+        cudaFree(r->block);
+    mem_put(q->ctx, r->pattern);
+    *r = (room){0};
+}
+
+static bool too_large(const cublaslt_product *p)
+{
+    const double m = (double)p->m, n = (double)p->n, k = (double)p->k;
+    return 2 * m * n * k > most_flops || (m * k + k * n + m * n) * (p->bf16 ? 2 : 4) > most_bytes;
+}
+
+/* False: the product is too large to be tried, or there is no memory for it. */
+static bool room_open(const cublaslt_plan *plan, room *r)
+{
+    enum { PLACES = 4 };
+    const cublaslt_product *p = &plan->product;
+    cuda_queue *q = plan->queue;
+    if (too_large(p))
+        return false;
+    const int64_t counts[PLACES] = {p->m * p->k, p->k * p->n, p->m * p->n, p->m > p->n ? p->m : p->n};
+    char **const places[PLACES] = {&r->a, &r->b, &r->d, &r->vector};
+    size_t offset[PLACES + 1] = {WORKSPACE};
+    for (int i = 0; i < PLACES; i++)
+        offset[i + 1] = align_up(offset[i] + (size_t)counts[i] * (p->bf16 ? 2 : 4));
+    r->bytes_b = (size_t)counts[1] * (p->bf16 ? 2 : 4);
+    r->pattern = mem_get(q->ctx, PATTERN);
+    cudaError_t error = r->pattern ? cudaSuccess : cudaErrorMemoryAllocation;
+    if (error == cudaSuccess)
+        error = cudaMalloc((void **)&r->block, offset[PLACES] + SWEEP);
+    if (error == cudaSuccess)
+        make_numbers(r->pattern, p->bf16);
+    for (int i = 0; i < PLACES && error == cudaSuccess; i++) {
+        *places[i] = r->block + offset[i];
+        error = fill(*places[i], offset[i + 1] - offset[i], r->pattern, q->stream);
+    }
+    if (error == cudaSuccess)
+        error = cudaEventCreate(&r->begin);
+    if (error == cudaSuccess)
+        error = cudaEventCreate(&r->end);
+    if (error != cudaSuccess) {
+        (void)cudaGetLastError(); /* which is kept otherwise */
+        room_close(q, r);
+        return false;
+    }
+    r->workspace = r->block;
+    r->sweep = r->block + offset[PLACES];
+    return true;
+}
+
+static cublasStatus_t try_once(const cublaslt_plan *plan, const cublasLtMatmulHeuristicResult_t *c, const room *r)
+{
+    return start(plan, &c->algo, r->a, r->b, r->d, r->vector, r->workspace, c->workspaceSize);
+}
+
+/* In nanoseconds with cold caches, the middle one of several; -1: it does not run after all. Sweeping the caches
+ * takes longer than starting what follows, so that no waiting for the host is timed. */
+static int64_t time_of(const cublaslt_plan *plan, const cublasLtMatmulHeuristicResult_t *c, const room *r)
+{
+    const cudaStream_t stream = plan->queue->stream;
+    float times[ROUNDS];
+    if (try_once(plan, c, r) != CUBLAS_STATUS_SUCCESS)
+        return -1;
+    for (int i = 0; i < ROUNDS; i++) {
+        float took = 0;
+        int at = i;
+        cudaMemsetAsync(r->sweep, 0, SWEEP, stream);
+        cudaEventRecord(r->begin, stream);
+        const cublasStatus_t status = try_once(plan, c, r);
+        cudaEventRecord(r->end, stream);
+        if (status != CUBLAS_STATUS_SUCCESS || cudaEventSynchronize(r->end) != cudaSuccess ||
+            cudaEventElapsedTime(&took, r->begin, r->end) != cudaSuccess)
+            return -1;
+        for (; at > 0 && times[at - 1] > took; at--)
+            times[at] = times[at - 1];
+        times[at] = took;
+    }
+    return (int64_t)(times[ROUNDS / 2] * 1e6f);
+}
+
+/* Whether what is not a number comes out of the activation as such, as it does from our relu: a network that has gone
+ * astray must not look well. B is full of them. */
+static bool keeps_nan(const cublaslt_plan *plan, const cublasLtMatmulHeuristicResult_t *c, const room *r)
+{
+    const size_t size = plan->product.bf16 ? 2 : 4;
+    const cudaStream_t stream = plan->queue->stream;
+    uint32_t bits = 0;
+    if (cudaMemsetAsync(r->d, 0, size, stream) != cudaSuccess || try_once(plan, c, r) != CUBLAS_STATUS_SUCCESS ||
+        cudaMemcpyAsync(&bits, r->d, size, cudaMemcpyDeviceToHost, stream) != cudaSuccess ||
+        cudaStreamSynchronize(stream) != cudaSuccess)
+        return false;
+    bits = plan->product.bf16 ? bits << 16 : bits;
+    return (bits & 0x7fffffff) > 0x7f800000;
+}
+
+/* Leaves those of the list that keep them; returns how many. */
+static int drop_careless(const cublaslt_plan *plan, cublasLtMatmulHeuristicResult_t *list, int count, const room *r)
+{
+    const cudaStream_t stream = plan->queue->stream;
+    int kept = 0;
+    if (cudaMemsetAsync(r->b, 0xff, r->bytes_b, stream) != cudaSuccess)
+        return 0;
+    for (int i = 0; i < count; i++)
+        if (keeps_nan(plan, &list[i], r))
+            list[kept++] = list[i];
+    if (fill(r->b, r->bytes_b, r->pattern, stream) != cudaSuccess) /* numbers again, for what follows */
+        return 0;
+    return kept;
+}
+
+/* --- findings -------------------------------------------------------------------------------------------------- */
+
+static bool same_product(const cublaslt_product *x, const cublaslt_product *y)
+{
+    return x->m == y->m && x->n == y->n && x->k == y->k && x->turn_a == y->turn_a && x->turn_b == y->turn_b &&
+           x->bf16 == y->bf16 && x->tf32 == y->tf32 && x->timed == y->timed && x->extra == y->extra;
+}
+
+static void find_best(const cublaslt_plan *plan, finding *f)
+{
+    cublasLtMatmulHeuristicResult_t list[CANDIDATES];
+    room r = {0};
+    int count = propose(plan->queue->cublaslt, plan, list), best = 0;
+    const bool relu = has_relu(&plan->product), timed = plan->product.timed;
+    const bool tried = count > 0 && (relu || timed) && room_open(plan, &r);
+    if (relu)
+        count = tried ? drop_careless(plan, list, count, &r) : 0;
+    if (tried && timed) {
+        best = -1;
+        for (int i = 0; i < count; i++) {
+            const int64_t time = time_of(plan, &list[i], &r);
+            if (time < 0 || (best >= 0 && time >= f->nanoseconds))
+                continue;
+            best = i;
+            f->nanoseconds = time;
+        }
+    }
+    room_close(plan->queue, &r);
+    f->found = count > 0 && best >= 0;
+    if (f->found) {
+        f->algorithm = list[best].algo;
+        f->workspace = list[best].workspaceSize;
+    }
+}
+
+/* Sets plan->best. */
+static brasa_status look_up(cublaslt_plan *plan)
+{
+    struct cublaslt *lib = plan->queue->cublaslt;
+    finding *f = lib->findings;
+    while (f && !same_product(&f->product, &plan->product))
+        f = f->next;
+    if (!f) {
+        f = mem_get(plan->queue->ctx, sizeof *f);
+        if (!f)
+            return fail_memory(plan->queue->ctx, sizeof *f);
+        f->product = plan->product;
+        find_best(plan, f);
+        f->next = lib->findings;
+        lib->findings = f;
+    }
+    plan->best = *f;
+    return f->found ? BRASA_OK : BRASA_NO_KERNEL;
+}
+
+/* --- plans ----------------------------------------------------------------------------------------------------- */
+
+brasa_status cublaslt_plan_new(cuda_queue *q, const cublaslt_product *p, cublaslt_plan **out)
+{
+    cublaslt_plan *plan = mem_get(q->ctx, sizeof *plan);
+    *out = NULL;
+    if (!plan)
+        return fail_memory(q->ctx, sizeof *plan);
+    plan->queue = q;
+    plan->product = *p;
+    brasa_status status = BRASA_NO_KERNEL;
+    if (describe(q->cublaslt, plan) == CUBLAS_STATUS_SUCCESS)
+        status = look_up(plan);
+    if (status == BRASA_OK)
+        *out = plan;
+    else
+        cublaslt_plan_free(plan);
+    return status;
+}
+
+void cublaslt_plan_free(cublaslt_plan *plan)
+{
+    if (!plan)
+        return;
+    const struct cublaslt *lib = plan->queue->cublaslt;
+    cublasLtMatrixLayout_t matrices[3] = {plan->a, plan->b, plan->d};
+    for (int i = 0; i < 3; i++)
+        if (matrices[i])
+            lib->layout_destroy(matrices[i]);
+    if (plan->what)
+        lib->desc_destroy(plan->what);
+    mem_put(plan->queue->ctx, plan);
+}
+
+int64_t cublaslt_workspace(const cublaslt_plan *plan)
+{
+    return plan->best.workspace ? (int64_t)plan->best.workspace + WORKSPACE_ALIGN : 0;
+}
+
+int64_t cublaslt_nanoseconds(const cublaslt_plan *plan)
+{
+    return plan->best.nanoseconds;
+}
+
+brasa_status cublaslt_run(const cublaslt_plan *plan, const void *a, const void *b, void *d, const void *bias,
+                          void *workspace)
+{
+    const uintptr_t place = align_up((uintptr_t)workspace);
+    const size_t bytes = plan->best.workspace;
+    const cublasStatus_t status =
+        start(plan, &plan->best.algorithm, a, b, d, bias, bytes ? (void *)place : NULL, bytes);
+    if (status == CUBLAS_STATUS_SUCCESS)
+        return BRASA_OK;
+    return fail(plan->queue->ctx, BRASA_INTERNAL, "cuBLASLt: %s", plan->queue->cublaslt->text(status));
+}
