@@ -1,0 +1,54 @@
+/* dense_cuda.h - what the kernels of the fully connected layer on NVIDIA GPUs share. C and C++ read it.
+ *
+ * All of them take the matrices in one order: sources and weights of rank 4 (see graph/views.c) as NHWC and OHWI, so
+ * that a row of each is the inputs of a sample and the weights of an output, in the same order. With BRASA_BF16 the
+ * matrices are stored in 16 bits, but the weights stay the floats that they are, unless a library asks for less.
+ */
+#ifndef OPS_DENSE_CUDA_H
+#define OPS_DENSE_CUDA_H
+
+#include "backend/cuda/cuda.h"
+
+/* N samples, C inputs, K outputs: src N x C, wei K x C, bia K, dst N x K. */
+typedef struct dense_sizes {
+    int64_t N, C, K;
+} dense_sizes;
+
+/* From those of src and dst, or of their gradients. */
+static inline dense_sizes dense_sizes_of(const shape *src, const shape *dst)
+{
+    dense_sizes d;
+    d.N = src->dim[0];
+    d.C = shape_span(src, 1, src->rank);
+    d.K = dst->dim[1];
+    return d;
+}
+
+/* A matrix of the layer, in 16 bits or not. */
+static inline layout dense_cuda_matrix(const graph *g, int v, bool bf16)
+{
+    layout l = cuda_layout_f32(g, v);
+    l.bf16 = bf16 ? 1 : 0;
+    return l;
+}
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* kernel.layouts of dense, dense_grad_data and dense_grad_weights, for kernels that read the weights as floats. */
+void dense_cuda_layouts(const graph *g, const node *n, layout *in, layout *out);
+void dense_cuda_layouts_data(const graph *g, const node *n, layout *in, layout *out);
+void dense_cuda_layouts_weights(const graph *g, const node *n, layout *in, layout *out);
+
+/* What a library's product leaves to be done. dst = act(dst + bia); bia may be NULL. */
+void dense_cuda_finish(cudaStream_t stream, void *dst, dtype type, int64_t N, int64_t K, const float *bia,
+                       activation act);
+/* dbia = the sum of ddst over the samples. */
+void dense_cuda_bias_gradient(cudaStream_t stream, const void *ddst, dtype type, int64_t N, int64_t K, float *dbia);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
