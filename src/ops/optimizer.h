@@ -60,16 +60,17 @@ static inline double update_scalar(const arg *a)
 
 static inline update update_read(const step *s)
 {
-    const optimizer_attr *t = s->attr;
+    const optimizer_attr *t = (const optimizer_attr *)s->attr;
     const int slots = s->nout - 1;
     const double rate = update_scalar(&s->in[2]);
-    return (update){
+    const update u = {
         .rate = rate,
         .scale = s->nin > UPDATE_SLOTS + slots ? update_scalar(&s->in[s->nin - 1]) : 1,
         .weight_decay = t->decoupled ? 0 : t->weight_decay,
         .shrink = t->decoupled ? 1 - rate * t->weight_decay : 1,
         .steps = *(const int64_t *)s->in[3].data,
     };
+    return u;
 }
 
 /* The learning rate as a node: in: steps done; out: the rate of this step. The optimizer's rate and decay are copied

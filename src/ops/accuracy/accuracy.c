@@ -3,15 +3,11 @@
  * A row counts if fewer than `top` classes have a larger logit than its label, so ties count for the label. NaN
  * counts as larger than everything, and a label that is NaN or is no class never counts: a diverged network scores 0.
  */
-#include "ops/op.h"
+#include "ops/accuracy/accuracy.h"
 
 #include <math.h>
 
 #ifndef REAL /* once, before the kernels */
-
-typedef struct accuracy_attr {
-    int top;
-} accuracy_attr;
 
 enum { LANES = 64 }; /* parts of the batch that are counted by themselves */
 

@@ -7,18 +7,10 @@
  *     p -= rate step
  * All frameworks agree on this; they differ in the default rate, by a factor of a thousand.
  */
-#include "ops/optimizer.h"
+#include "ops/adadelta/adadelta.h"
 
 #include <tgmath.h> /* sqrt is sqrtf where REAL is float */
 
-#ifndef REAL /* once, before the kernels */
-
-typedef struct adadelta_attr {
-    optimizer_attr base;
-    double rho, epsilon;
-} adadelta_attr;
-
-#endif
 #ifdef REAL
 
 static void NAME(adadelta_range)(const step *s, int64_t begin, int64_t end)

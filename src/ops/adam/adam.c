@@ -7,19 +7,10 @@
  *     epsilon hat:  step = rate sqrt(c2) / c1,  root = 1
  * The corrections are computed in double: 1 - b2^t loses half of a float's digits.
  */
-#include "ops/optimizer.h"
+#include "ops/adam/adam.h"
 
 #include <tgmath.h> /* sqrt is sqrtf where REAL is float */
 
-#ifndef REAL /* once, before the kernels */
-
-typedef struct adam_attr {
-    optimizer_attr base;
-    double beta1, beta2, epsilon;
-    int form; /* not a field: adam_form */
-} adam_attr;
-
-#endif
 #ifdef REAL
 
 static void NAME(adam_range)(const step *s, int64_t begin, int64_t end)

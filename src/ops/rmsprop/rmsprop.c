@@ -6,19 +6,10 @@
  * Where the dialect's SGD keeps the rate in the velocity, so does b: b = m b + rate step, p -= b. The two differ only
  * when the rate changes.
  */
-#include "ops/optimizer.h"
+#include "ops/rmsprop/rmsprop.h"
 
 #include <tgmath.h> /* sqrt is sqrtf where REAL is float */
 
-#ifndef REAL /* once, before the kernels */
-
-typedef struct rmsprop_attr {
-    optimizer_attr base;
-    double rho, epsilon, momentum;
-    int place, form; /* not fields: epsilon_place, sgd_form */
-} rmsprop_attr;
-
-#endif
 #ifdef REAL
 
 static void NAME(rmsprop_range)(const step *s, int64_t begin, int64_t end)

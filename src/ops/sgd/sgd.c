@@ -2,18 +2,8 @@
  *     v = m v + a g;  p -= b v;  Nesterov: p -= b (a g + m v)
  * with a = 1, b = rate where the rate is outside, and a = -rate, b = -1 where the velocity holds it.
  */
-#include "ops/optimizer.h"
+#include "ops/sgd/sgd.h"
 
-#ifndef REAL /* once, before the kernels */
-
-typedef struct sgd_attr {
-    optimizer_attr base;
-    double momentum;
-    bool nesterov;
-    int form; /* not a field: sgd_form */
-} sgd_attr;
-
-#endif
 #ifdef REAL
 
 static void NAME(sgd_plain_range)(const step *s, int64_t begin, int64_t end)
