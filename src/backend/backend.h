@@ -21,6 +21,7 @@ struct device {
     char missing[160];     /* what is not there and what that costs, or "" */
     const kernel *kernels; /* fastest first for each op, ended by one without a name */
     unsigned fuse;         /* which of FUSE_ACTIVATIONS, ... its kernels can do */
+    bool gather_updates;   /* it runs updates faster if they stand together: see gather.c */
     uint64_t memory;       /* bytes that it has */
     void *queue;           /* step.queue */
     void *data;            /* the backend's own */

@@ -193,5 +193,7 @@ brasa_status pass_prune(graph *g);
 brasa_status pass_select(graph *g, const char *only);
 /* parts.c: takes concat and its gradient away where kernels write and read tensors in their place in the whole. */
 brasa_status pass_parts(graph *g);
+/* gather.c: puts nodes side by side that a device can run at once: updates, and what copies weights. */
+brasa_status pass_gather(graph *g);
 
 #endif

@@ -166,6 +166,9 @@ struct kernel {
     int64_t (*workspace)(const graph *g, const node *n); /* bytes; NULL: none */
     brasa_status (*bind)(const step *s); /* addresses are known, or have changed; NULL: nothing to do */
     brasa_status (*run)(const step *s);
+    /* Several steps of this kernel at once, none of which reads or writes what another one writes; such a kernel has
+     * no workspace. For devices, where it takes longer to start a small step than to do it. NULL: one by one. */
+    brasa_status (*run_many)(const step *const *steps, int count);
 };
 
 /* --- the registry (registry.c, from ops.def) -------------------------------------------------------------- */

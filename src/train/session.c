@@ -339,6 +339,8 @@ static brasa_status compile(brasa_session *s, program *p)
         status = choose_kernels(s, g);
     if (status == BRASA_OK && !s->options.no_fusion)
         status = pass_parts(g);
+    if (status == BRASA_OK && s->ctx->device && s->ctx->device->gather_updates)
+        status = pass_gather(g);
     if (status == BRASA_OK)
         status = pass_plan(g, !s->options.no_inplace, &p->plan);
     if (status == BRASA_OK)

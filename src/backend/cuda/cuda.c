@@ -155,11 +155,57 @@ typedef struct recorded {
     cudaGraphExec_t graph; /* NULL after the first run, which loads code and shows errors at their place */
 } recorded;
 
-static brasa_status run_each(step *steps, int count)
+/* Steps that are started at once. */
+enum { MOST_TOGETHER = 512 };
+
+/* Whether two tensors share memory. The samples of a part are as far apart as those of the whole. */
+static bool overlap(const arg *a, const arg *b)
 {
+    const int64_t samples_a = a->shape.rank ? a->shape.dim[0] : 1, samples_b = b->shape.rank ? b->shape.dim[0] : 1;
+    const char *x = a->data, *y = b->data;
+    return x < y + b->sample * samples_b * (int64_t)dtype_size(b->type) &&
+           y < x + a->sample * samples_a * (int64_t)dtype_size(a->type);
+}
+
+/* Whether `a` writes something that `b` reads or writes. */
+static bool disturbs(const step *a, const step *b)
+{
+    for (int k = 0; k < a->nout; k++) {
+        for (int j = 0; j < b->nin; j++)
+            if (overlap(&a->out[k], &b->in[j]))
+                return true;
+        for (int j = 0; j < b->nout; j++)
+            if (overlap(&a->out[k], &b->out[j]))
+                return true;
+    }
+    return false;
+}
+
+/* How many steps from the first one on may run together: of its kernel, none in the way of another. That they stand
+ * side by side is not enough, for what one has read to its end may be the place that the next one writes to. */
+static int together(const step *steps, int count, const step **group)
+{
+    int n = 1;
+    group[0] = &steps[0];
+    for (; steps[0].kernel->run_many && n < count && n < MOST_TOGETHER; n++) {
+        const step *s = group[n] = &steps[n];
+        bool joins = s->kernel == steps[0].kernel;
+        for (int i = 0; i < n && joins; i++)
+            joins = !disturbs(group[i], s) && !disturbs(s, group[i]);
+        if (!joins)
+            break;
+    }
+    return n;
+}
+
+static brasa_status run_each(const step *steps, int count)
+{
+    const step *group[MOST_TOGETHER];
     brasa_status status = BRASA_OK;
-    for (int i = 0; i < count && status == BRASA_OK; i++)
-        status = steps[i].kernel->run(&steps[i]);
+    for (int i = 0, n; i < count && status == BRASA_OK; i += n) {
+        n = together(steps + i, count - i, group);
+        status = n > 1 ? steps[i].kernel->run_many(group, n) : steps[i].kernel->run(&steps[i]);
+    }
     return status;
 }
 
@@ -305,6 +351,7 @@ static brasa_status cuda_open(brasa_context *ctx, int index, device **out)
         error = cudaEventCreate(&c->end);
     c->device = (device){.queue = &c->queue,
                          .data = c,
+                         .gather_updates = true,
                          .fuse = FUSE_ACTIVATIONS | FUSE_RESIDUALS | FUSE_FLAT | FUSE_FOLD | FUSE_POOLS | FUSE_SUMS,
                          .get = cuda_get,
                          .put = cuda_put,
