@@ -1,0 +1,146 @@
+/* optimizer.cuh - what the optimizers' kernels for NVIDIA GPUs share: all of one, but for its equations.
+ *
+ * An optimizer's file defines these, and then includes this file:
+ *     RULE_ATTR    the attribute struct; its first member is `base`
+ *     RULE_SLOTS   the most slots that it has: 1 or 2
+ *     rule         the numbers of a step, in floats
+ *     rule_make    makes them of the attribute and of the rate and the count of this step: once in a block
+ *     rule_apply   updates one element of the parameter, p, and of its slots
+ *
+ * It ends with its list, of UPDATE_ROW("sgd") and the like. All parameters of a network are updated in one launch,
+ * where their nodes stand together: see many.cuh.
+ */
+#include "backend/cuda/many.cuh"
+
+/* What is the same for all parameters and changes from step to step. */
+typedef struct update_source {
+    const float *rate, *scale; /* scale may be NULL: 1 */
+    const int64_t *steps;
+    int slots;
+} update_source;
+
+enum { UPDATE_QUADS = 2, UPDATE_PIECE = UPDATE_QUADS * 4 * MANY_THREADS };
+
+/* The same as update_read, on the device. */
+static __device__ __forceinline__ update update_now(const optimizer_attr &t, const update_source &from)
+{
+    const double rate = *from.rate;
+    update u;
+    u.rate = rate;
+    u.scale = from.scale ? *from.scale : 1.f;
+    u.weight_decay = t.decoupled ? 0 : t.weight_decay;
+    u.shrink = t.decoupled ? 1 - rate * t.weight_decay : 1;
+    u.steps = *from.steps;
+    return u;
+}
+
+/* One piece of a parameter. All of it is read before anything is computed: so many reads are on their way at once. */
+static __device__ __forceinline__ void update_piece(const many &m, int k, int64_t begin, int slots, const rule &r)
+{
+    const int64_t size = m.size[k];
+    quad<float> from[UPDATE_QUADS][2 + RULE_SLOTS];
+#pragma unroll
+    for (int j = 0; j < UPDATE_QUADS; j++) {
+        const int64_t i = many_quad(begin, j);
+        from[j][0] = quad_load((const float *)m.data[k][0], i, size);
+        from[j][1] = quad_load_any(m.data[k][1], m.half[k], i, size);
+#pragma unroll
+        for (int t = 0; t < RULE_SLOTS; t++)
+            from[j][2 + t] = quad_load((const float *)m.data[k][2 + t], i, t < slots ? size : 0);
+    }
+#pragma unroll
+    for (int j = 0; j < UPDATE_QUADS; j++) {
+        const int64_t i = many_quad(begin, j);
+        float x[2 + RULE_SLOTS][4];
+#pragma unroll
+        for (int t = 0; t < 2 + RULE_SLOTS; t++)
+            quad_floats_any(from[j][t], t == 1 && m.half[k], x[t]);
+#pragma unroll
+        for (int e = 0; e < 4; e++)
+            rule_apply(r, x[1][e], &x[0][e], &x[2][e], &x[1 + RULE_SLOTS][e]);
+        quad_store((float *)m.data[k][0], i, size, x[0]);
+#pragma unroll
+        for (int t = 0; t < RULE_SLOTS; t++)
+            quad_store((float *)m.data[k][2 + t], i, t < slots ? size : 0, x[2 + t]);
+    }
+}
+
+static __global__ void __launch_bounds__(MANY_THREADS)
+    update_kernel(const __grid_constant__ many m, const __grid_constant__ RULE_ATTR attr,
+                  const __grid_constant__ update_source from)
+{
+    __shared__ rule made;
+    if (threadIdx.x == 0)
+        made = rule_make(attr, update_now(attr.base, from));
+    __syncthreads();
+    const rule r = made;
+    for (uint32_t piece = blockIdx.x; piece < m.first[m.count]; piece += gridDim.x) {
+        const int k = many_find(m, piece);
+        update_piece(m, k, (int64_t)(piece - m.first[k]) * UPDATE_PIECE, from.slots, r);
+    }
+}
+
+static update_source update_source_of(const step *s)
+{
+    const int slots = s->nout - 1;
+    update_source from = {};
+    from.rate = (const float *)s->in[2].data;
+    from.steps = (const int64_t *)s->in[3].data;
+    from.scale = s->nin > UPDATE_SLOTS + slots ? (const float *)s->in[s->nin - 1].data : NULL;
+    from.slots = slots;
+    return from;
+}
+
+/* Whether one launch can do both: always so in a program, where there is one optimizer. */
+static bool update_alike(const step *a, const step *b)
+{
+    const update_source x = update_source_of(a), y = update_source_of(b);
+    return x.rate == y.rate && x.scale == y.scale && x.steps == y.steps && x.slots == y.slots &&
+           memcmp(a->attr, b->attr, sizeof(RULE_ATTR)) == 0;
+}
+
+static void update_add(many *m, const step *s)
+{
+    const int k = many_add(m, s->out[0].count, UPDATE_PIECE);
+    m->data[k][0] = s->out[0].data;
+    m->data[k][1] = s->in[1].data;
+    for (int t = 1; t < s->nout; t++)
+        m->data[k][1 + t] = s->out[t].data;
+    m->half[k] = s->in[1].type == BF16;
+}
+
+static brasa_status update_run_many(const step *const *steps, int count)
+{
+    brasa_status status = BRASA_OK;
+    for (int i = 0; i < count && status == BRASA_OK;) {
+        const step *s = steps[i];
+        many m = {};
+        for (; i < count && !many_full(&m) && update_alike(s, steps[i]); i++)
+            update_add(&m, steps[i]);
+        update_kernel<<<many_blocks(s, &m), MANY_THREADS, 0, stream_of(s)>>>(m, *(const RULE_ATTR *)s->attr,
+                                                                             update_source_of(s));
+        status = cuda_started(s);
+    }
+    return status;
+}
+
+static brasa_status update_run(const step *s)
+{
+    return update_run_many(&s, 1);
+}
+
+/* All as the parameter lies; the gradient in the type that it is stored in. */
+static void update_layouts(const graph *g, const node *n, layout *in, layout *out)
+{
+    cuda_layouts_elementwise(g, n, in, out);
+    in[1].bf16 = g->values[n->in[1]].layout.bf16;
+}
+
+#define UPDATE_ROW(operation)                                                                                        \
+    {                                                                                                                \
+        operation,                                                                                                   \
+        {                                                                                                            \
+            .name = operation "_cuda", .real = F32, .layouts = update_layouts, .run = update_run,                    \
+            .run_many = update_run_many                                                                              \
+        }                                                                                                            \
+    }
