@@ -8,6 +8,8 @@
 #ifndef CORE_RANDOM_H
 #define CORE_RANDOM_H
 
+#include "core/on_device.h"
+
 #include <stdint.h>
 
 /* The purposes; their numbers are part of the format of a run and never change. */
@@ -29,9 +31,9 @@ typedef struct random_group {
     uint32_t word[4];
 } random_group;
 
-/* The raw cipher. This one and random_at stand here so that loops over a stream take them in: the call would cost
- * half as much again. */
-static inline random_group philox4x32(const uint32_t counter[4], const uint32_t key[2])
+/* The raw cipher. This one and random_at stand here so that loops over a stream take them in, where the call would
+ * cost half as much again, and so that a GPU draws the same numbers. */
+static inline ON_DEVICE random_group philox4x32(const uint32_t counter[4], const uint32_t key[2])
 {
     uint32_t c0 = counter[0], c1 = counter[1], c2 = counter[2], c3 = counter[3];
     uint32_t k0 = key[0], k1 = key[1];
@@ -45,11 +47,12 @@ static inline random_group philox4x32(const uint32_t counter[4], const uint32_t 
         k0 += UINT32_C(0x9E3779B9); /* the golden ratio, and sqrt(3) - 1, as 32-bit fractions */
         k1 += UINT32_C(0xBB67AE85);
     }
-    return (random_group){{c0, c1, c2, c3}};
+    random_group out = {{c0, c1, c2, c3}};
+    return out;
 }
 
 /* Elements 4 * group ... 4 * group + 3 of a stream. */
-static inline random_group random_at(const random_stream *s, uint64_t group)
+static inline ON_DEVICE random_group random_at(const random_stream *s, uint64_t group)
 {
     uint32_t counter[4] = {(uint32_t)group, (uint32_t)(group >> 32), s->step,
                            (uint32_t)s->purpose << 24 | (s->stream & 0xFFFFFF)};

@@ -4,20 +4,13 @@
  * the number of threads. A norm that is not a number makes the scale NaN too: a broken step must not look like a good
  * one.
  */
-#include "ops/optimizer.h"
+#include "ops/clip_scale/clip_scale.h"
 
 #include <math.h>
 
 #ifndef REAL /* once, before the kernels */
 
 enum { LANES = 64, SUMS = 16 };
-
-/* limit / norm, in the dialect's form, at most 1. */
-static double clip_scale(const clip_attr *t, double norm)
-{
-    const double scale = t->limit / (t->form == CLIP_TORCH ? norm + 1e-6 : norm);
-    return scale > 1 ? 1 : scale;
-}
 
 #endif
 #ifdef REAL
@@ -60,7 +53,7 @@ static brasa_status NAME(clip_scale)(const step *s)
     step_for(s, LANES, work, NAME(clip_scale_range));
     for (int lane = 0; lane < LANES; lane++)
         all += part[lane];
-    *(REAL *)s->out[0].data = (REAL)clip_scale(s->attr, sqrt(all));
+    *(REAL *)s->out[0].data = (REAL)clip_scale_of(s->attr, sqrt(all));
     return BRASA_OK;
 }
 

@@ -21,10 +21,11 @@ bool dropout_fuse_relu(graph *g, int i);
 /* Element i of the batch, in the shape's order, has word i % 4 of group i / 4. */
 static inline random_stream dropout_stream(const step *s)
 {
-    return (random_stream){.seed = s->seed,
-                           .purpose = RANDOM_DROPOUT,
-                           .stream = (uint32_t)((const dropout_attr *)s->attr)->stream,
-                           .step = (uint32_t) * (const int64_t *)s->in[1].data};
+    random_stream out = {.seed = s->seed,
+                         .purpose = RANDOM_DROPOUT,
+                         .stream = (uint32_t)((const dropout_attr *)s->attr)->stream,
+                         .step = (uint32_t) * (const int64_t *)s->in[1].data};
+    return out;
 }
 
 /* Where the tensor begins in that order: behind the samples of earlier parts of the batch. */

@@ -3,24 +3,10 @@
  * Hendrycks, Gimpel: "Gaussian error linear units", 2016. The gradient needs the input: the function is not
  * monotonic, so its output does not tell where it came from.
  */
-#include "ops/op.h"
+#include "ops/gelu/gelu.h"
 
 #include <tgmath.h> /* erf, exp, tanh are those of REAL */
 
-#ifndef REAL /* once, before the kernels */
-
-#define HALF_ROOT     0.70710678118654752440 /* 1 / sqrt(2) */
-#define NORMAL_HEIGHT 0.39894228040143267794 /* 1 / sqrt(2 pi) */
-#define TANH_SLOPE    0.79788456080286535588 /* sqrt(2 / pi) */
-#define TANH_CUBE     0.044715
-
-typedef struct gelu_attr {
-    int approximate;
-} gelu_attr;
-
-enum { APPROXIMATE_NONE, APPROXIMATE_TANH };
-
-#endif
 #ifdef REAL
 
 static void NAME(gelu_range)(const step *s, int64_t begin, int64_t end)

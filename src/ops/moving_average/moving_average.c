@@ -6,8 +6,6 @@
  */
 #include "ops/moving_average/moving_average.h"
 
-#include <math.h>
-
 #ifdef REAL
 
 /* in: running, stat, steps done; out: running */
@@ -18,23 +16,13 @@ static brasa_status NAME(moving_average)(const step *s)
     const int64_t *steps = s->in[2].data;
     REAL *running = s->out[0].data;
     const int64_t count = shape_count(&s->out[0].shape);
-    const double share = share_now(t, *steps + 1);
+    const double share = moving_average_share(t, *steps + 1);
     for (int64_t i = 0; i < count; i++)
         running[i] = (REAL)((1 - share) * old[i] + share * t->scale * stat[i]);
     return BRASA_OK;
 }
 
 #else
-
-/* Of the n-th value, from 1. */
-static double share_now(const moving_average_attr *t, int64_t n)
-{
-    if (!t->debias)
-        return t->share;
-    /* 1 - (1 - share)^n, without losing a small share to rounding. */
-    const double all = -expm1((double)n * log1p(-t->share));
-    return t->share == 0 ? 1 / (double)n : t->share / all;
-}
 
 #define REAL_SOURCE "ops/moving_average/moving_average.c"
 #include "ops/real.h"

@@ -1,38 +1,11 @@
-/* schedule.c - the learning rate of a step, from the number t of steps done before it.
- *
- *     warm-up    rate (t + 1) / warmup                                          for t < warmup; after it:
- *     constant   rate
- *     step       rate gamma^(t / every), rounded down: cuts lie at whole multiples of `every`, warm-up included
- *     cosine     floor + (rate - floor) (1 + cos(pi u / T)) / 2                 u = t - warmup, T = steps - warmup,
- *                                                                               and `floor` from then on
- * All of it divided by 1 + decay t: the optimizer's own decay in time. Computed in double, once a step.
- */
-#include "ops/optimizer.h"
-
-#include <math.h>
+/* schedule.c - the learning rate of a step: see schedule.h. */
+#include "ops/schedule/schedule.h"
 
 #ifndef REAL /* once, before the kernels */
 
-enum { SCHEDULE_CONSTANT, SCHEDULE_STEP, SCHEDULE_COSINE };
-
-static double scheduled(const schedule_attr *a, double t)
-{
-    const double pi = 3.14159265358979323846;
-    if (t < a->warmup)
-        return a->rate * (t + 1) / a->warmup;
-    if (a->kind == SCHEDULE_STEP)
-        return a->rate * pow(a->gamma, floor(t / a->every));
-    if (a->kind == SCHEDULE_COSINE) {
-        const double u = (t - a->warmup) / (a->steps - a->warmup);
-        return u >= 1 ? a->floor : a->floor + (a->rate - a->floor) * (1 + cos(pi * u)) / 2;
-    }
-    return a->rate;
-}
-
 double schedule_rate(const schedule_attr *a, int64_t steps)
 {
-    const double t = (double)steps;
-    return scheduled(a, t) / (1 + a->decay * t);
+    return schedule_at(a, steps);
 }
 
 #endif

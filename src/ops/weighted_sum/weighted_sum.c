@@ -1,17 +1,6 @@
 /* weighted_sum.c - several losses made one: the sum of scalars, each times its weight. */
-#include "ops/op.h"
+#include "ops/weighted_sum/weighted_sum.h"
 
-#ifndef REAL /* once, before the kernels */
-
-typedef struct weighted_sum_attr {
-    reals weights;
-} weighted_sum_attr;
-
-typedef struct scale_attr {
-    double factor;
-} scale_attr;
-
-#endif
 #ifdef REAL
 
 static brasa_status NAME(weighted_sum)(const step *s)
