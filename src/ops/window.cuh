@@ -89,6 +89,25 @@ template <class T, int V> static __device__ __forceinline__ void store(T *to, co
     *(lanes<T, V> *)to = made;
 }
 
+/* --- activations ------------------------------------------------------------------------------------------------ */
+
+/* What an activation lets through, without a branch: NaN too. */
+typedef struct limits {
+    float low, high;
+} limits;
+
+static __device__ __forceinline__ limits limits_of(activation act)
+{
+    return limits{act == ACT_NONE ? -INFINITY : 0.f, act == ACT_RELU6 ? 6.f : INFINITY};
+}
+
+static __device__ __forceinline__ float limit(float x, const limits &l)
+{
+    asm("max.NaN.f32 %0, %0, %1;" : "+f"(x) : "f"(l.low));
+    asm("min.NaN.f32 %0, %0, %1;" : "+f"(x) : "f"(l.high));
+    return x;
+}
+
 /* --- windows ---------------------------------------------------------------------------------------------------- */
 
 /* One axis, as `window` has it. */

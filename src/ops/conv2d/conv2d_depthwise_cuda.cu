@@ -4,7 +4,7 @@
 
 /* --- 3 x 3, stride 1 or 2 --------------------------------------------------------------------------------------- */
 
-enum { NEAR_THREADS = 256, NEAR_LANES = 4 };
+enum { NEAR_THREADS = 256, NEAR_BYTES = 8 }; /* of a pack: the kernels of more channels leave no room for its rows */
 
 typedef struct forward {
     slide y, x;
@@ -17,32 +17,24 @@ typedef struct forward {
 /* A strip of outputs down from oy, at ox, ending before `end`. src and dst are the channels of the sample's first
  * pixel. */
 template <class T, int V, int STRIDE>
-static __device__ __forceinline__ void strip_down(const forward &p, const float (&w)[TAPS][V], const float (&bia)[V],
-                                                  const T *src, T *dst, int oy, int end, int ox)
+static __device__ __forceinline__ void strip_down(const forward &p, const limits &act, const float (&w)[TAPS][V],
+                                                  const float (&bia)[V], const T *src, T *dst, int oy, int end, int ox)
 {
-    enum { ROWS = STRIDE == 1 ? 4 : 2, KEPT = SIZE - STRIDE, SEEN = ROWS * STRIDE + KEPT };
-    const int left = ox * STRIDE - p.x.before;
-    const int64_t line = (int64_t)p.x.in * p.C;
-    int iy = oy * STRIDE - p.y.before; /* what the next row of `seen` is */
+    enum { ROWS = STRIDE == 1 ? 4 : 2, NEW = ROWS * STRIDE, KEPT = SIZE - STRIDE };
+    const int left = ox * STRIDE - p.x.before, top = oy * STRIDE - p.y.before;
     const int reach = (end - 1) * STRIDE - p.y.before + SIZE, bottom = reach < p.y.in ? reach : p.y.in;
+    const int64_t line = (int64_t)p.x.in * p.C, out_line = (int64_t)p.x.out * p.C;
     bool inside[SIZE];
-    lanes<T, V> seen[SEEN][SIZE];
+    lanes<T, V> seen[KEPT + NEW][SIZE];
 #pragma unroll
     for (int s = 0; s < SIZE; s++)
         inside[s] = left + s >= 0 && left + s < p.x.in;
-    src += (int64_t)left * p.C;
-    dst += (int64_t)ox * p.C;
-#pragma unroll
-    for (int r = 0; r < KEPT; r++, iy++)
-#pragma unroll
-        for (int s = 0; s < SIZE; s++)
-            seen[r][s] = fetch<T, V>(src + iy * line + s * p.C, inside[s] && iy >= 0 && iy < bottom);
-    for (; oy < end; oy += ROWS) {
-#pragma unroll
-        for (int r = KEPT; r < SEEN; r++, iy++)
-#pragma unroll
-            for (int s = 0; s < SIZE; s++)
-                seen[r][s] = fetch<T, V>(src + iy * line + s * p.C, inside[s] && iy >= 0 && iy < bottom);
+    src += top * line + (int64_t)left * p.C;
+    dst += oy * out_line + (int64_t)ox * p.C;
+    load_rows<T, V, KEPT, SIZE>(seen, src, line, p.C, top, bottom, inside);
+    src += KEPT * line;
+    for (int iy = top + KEPT; oy < end; oy += ROWS, iy += NEW, src += NEW * line, dst += ROWS * out_line) {
+        load_rows<T, V, NEW, SIZE>(seen + KEPT, src, line, p.C, iy, bottom, inside);
 #pragma unroll
         for (int k = 0; k < ROWS; k++) {
             float sum[V];
@@ -59,15 +51,15 @@ static __device__ __forceinline__ void strip_down(const forward &p, const float 
             }
 #pragma unroll
             for (int v = 0; v < V; v++)
-                sum[v] = activate(sum[v], p.act);
+                sum[v] = limit(sum[v], act);
             if (oy + k < end)
-                store<T, V>(dst + (int64_t)(oy + k) * p.x.out * p.C, sum);
+                store<T, V>(dst + k * out_line, sum);
         }
 #pragma unroll
         for (int r = 0; r < KEPT; r++)
 #pragma unroll
             for (int s = 0; s < SIZE; s++)
-                seen[r][s] = seen[SEEN - KEPT + r][s];
+                seen[r][s] = seen[NEW + r][s];
     }
 }
 
@@ -78,6 +70,7 @@ static __global__ void __launch_bounds__(NEAR_THREADS, 2)
 {
     __shared__ __align__(16) float room[TAPS * SLICE_PACKS * V];
     const int width = blockDim.x * V, first = blockIdx.x * width, c = first + threadIdx.x * V;
+    const limits act = limits_of(p.act);
     float w[TAPS][V], bia[V] = {};
     stage_weights(wei, first, width, p.C, room);
     if (c >= p.C)
@@ -91,7 +84,7 @@ static __global__ void __launch_bounds__(NEAR_THREADS, 2)
         for (int strip = blockIdx.y * blockDim.y + threadIdx.y; strip < p.strips; strip += gridDim.y * blockDim.y) {
             const int group = strip / p.x.out, ox = strip - group * p.x.out, oy = group * p.rows;
             const int end = oy + p.rows < p.y.out ? oy + p.rows : p.y.out;
-            strip_down<T, V, STRIDE>(p, w, bia, src + n * p.y.in * p.x.in * p.C + c,
+            strip_down<T, V, STRIDE>(p, act, w, bia, src + n * p.y.in * p.x.in * p.C + c,
                                      dst + n * p.y.out * p.x.out * p.C + c, oy, end, ox);
         }
 }
@@ -156,15 +149,16 @@ template <class T> static void far_launch(const step *s, const forward &p)
 
 template <class T> static void forward_start(const step *s)
 {
+    enum { V = NEAR_BYTES / sizeof(T) };
     const window_attr *t = &((const conv2d_attr *)s->attr)->window;
     const shape *in = &s->in[0].shape, *out = &s->out[0].shape;
     forward p = {slide_y(t, in, out), slide_x(t, in, out), in->dim[0], (int)in->dim[1], 0, 0, s->node->act};
     if (!depthwise_is_near(t, out))
         far_launch<T>(s, p);
-    else if (p.C % NEAR_LANES)
+    else if (p.C % V)
         t->stride.h == 1 ? near_launch<T, 1, 1>(s, p) : near_launch<T, 1, 2>(s, p);
     else
-        t->stride.h == 1 ? near_launch<T, NEAR_LANES, 1>(s, p) : near_launch<T, NEAR_LANES, 2>(s, p);
+        t->stride.h == 1 ? near_launch<T, V, 1>(s, p) : near_launch<T, V, 2>(s, p);
 }
 
 /* in: src, wei [, bia]; out: dst */

@@ -59,6 +59,32 @@ static __device__ __forceinline__ void stage_weights(const weights &w, int first
     __syncthreads();
 }
 
+/* Rows y, y + 1 ... of a picture, a pack from each of some neighbouring columns; zeros from row `bottom` on, above the
+ * first one and where a column is not inside. `at` is row y of the first column. Most rows are whole: nothing has to be
+ * asked for each pack then. */
+template <class T, int V, int ROWS, int COLUMNS>
+static __device__ __forceinline__ void load_rows(lanes<T, V> (*to)[COLUMNS], const T *at, int64_t line, int C, int y,
+                                                 int bottom, const bool (&inside)[COLUMNS])
+{
+    bool whole = y >= 0 && y + ROWS <= bottom;
+#pragma unroll
+    for (int s = 0; s < COLUMNS; s++)
+        whole = whole && inside[s];
+    if (whole) {
+#pragma unroll
+        for (int r = 0; r < ROWS; r++)
+#pragma unroll
+            for (int s = 0; s < COLUMNS; s++)
+                to[r][s] = *(const lanes<T, V> *)(at + r * line + s * C);
+    } else {
+#pragma unroll
+        for (int r = 0; r < ROWS; r++)
+#pragma unroll
+            for (int s = 0; s < COLUMNS; s++)
+                to[r][s] = fetch<T, V>(at + r * line + s * C, inside[s] && y + r >= 0 && y + r < bottom);
+    }
+}
+
 /* Kernels lie one after the other, taps in their order: so they do plainly, and as OHWI. */
 static inline layout depthwise_weights(const graph *g, int v)
 {

@@ -64,7 +64,13 @@ static __device__ __forceinline__ void store_sum(const sums_out &to, int c, int 
 
 /* --- 3 x 3, stride 1 or 2 --------------------------------------------------------------------------------------- */
 
-enum { MOST_THREADS_NEAR = 512, NEAR_LANES = 2, MANY_SLICES = 6, STRIP = 4, VALUES = TAPS + 1 };
+enum { MOST_THREADS_NEAR = 512, MANY_SLICES = 6, STRIP = 4, VALUES = TAPS + 1 };
+
+/* What a thread has at a time: so many cells down and across. With stride 1 one cell has much to do with few elements:
+ * two side by side read less for it. */
+#define CELL_ROWS(stride)    ((stride) == 1 ? 4 : 2)
+#define CELLS_ACROSS(stride) ((stride) == 1 ? 2 : 1)
+
 
 /* The cells of one axis. The first one is where there is an input, or the last that the outputs' first one meets:
  * `first` is also how far before a cell the output stands that is counted there for the bias. */
@@ -76,7 +82,8 @@ typedef struct backward {
     slide y, x;
     cells cy, cx;
     int C;
-    int rows;             /* cells of a strip */
+    int lanes;            /* of a pack */
+    int rows, columns;    /* cells of a strip; strips side by side */
     int strips;           /* of a sample */
     int64_t all;          /* strips */
     int values;           /* TAPS, or VALUES with a bias; 0: no sums */
@@ -93,18 +100,20 @@ static cells cells_of(const slide &w)
     return cells{first, (inputs > outputs ? inputs : outputs) - first + 1};
 }
 
-static int near_lanes(const shape *in)
+/* Channels of a thread. */
+static int near_lanes(bool halves, const shape *in)
 {
-    return in->dim[1] % NEAR_LANES ? 1 : NEAR_LANES;
+    return halves && in->dim[1] % 2 == 0 ? 2 : 1;
 }
 
 static int64_t strips_of(const backward *p, int rows)
 {
-    return (p->cy.count + rows - 1) / rows * (int64_t)p->cx.count;
+    return (p->cy.count + rows - 1) / rows * (int64_t)p->columns;
 }
 
 /* How the work is shared out: the same when it is planned and when it runs. */
-static backward backward_of(const window_attr *t, const shape *in, const shape *out, int values, int processors)
+static backward backward_of(const window_attr *t, const shape *in, const shape *out, bool halves, int values,
+                            int processors)
 {
     const int64_t N = in->dim[0];
     backward p = {};
@@ -114,13 +123,15 @@ static backward backward_of(const window_attr *t, const shape *in, const shape *
     p.cx = cells_of(p.x);
     p.C = (int)in->dim[1];
     p.values = values;
-    p.cut = slices_of(p.C / near_lanes(in));
+    p.lanes = near_lanes(halves, in);
+    p.cut = slices_of(p.C / p.lanes);
+    p.columns = (p.cx.count + CELLS_ACROSS(p.x.stride) - 1) / CELLS_ACROSS(p.x.stride);
     /* 512 threads of a processor, in two blocks where that shares the slices out more evenly */
-    const int halves = p.cut.count > MANY_SLICES ? 2 : 1;
-    p.threads = MOST_THREADS_NEAR / halves;
+    const int twice = p.cut.count > MANY_SLICES ? 2 : 1;
+    p.threads = MOST_THREADS_NEAR / twice;
     p.walkers = p.threads / p.cut.width;
     /* A strip for each walker, if there are so few; a single block needs nobody to wait for. */
-    const int64_t most = (int64_t)processors * halves / p.cut.count, wanted = N * strips_of(&p, STRIP) / p.walkers;
+    const int64_t most = (int64_t)processors * twice / p.cut.count, wanted = N * strips_of(&p, STRIP) / p.walkers;
     p.blocks = (int)(wanted <= 2 || most <= 1 ? 1 : wanted < most ? wanted : most);
     p.rows = STRIP;
     while (p.rows < p.cy.count && N * strips_of(&p, 2 * p.rows) >= 16 * (int64_t)p.blocks * p.walkers)
@@ -130,110 +141,101 @@ static backward backward_of(const window_attr *t, const shape *in, const shape *
     return p;
 }
 
-/* Adds what the output that a cell counts for the bias has: meets[-i][h] is output i rows and h columns before it. */
-template <class T, int V, int MEETS>
-static __device__ __forceinline__ void count_bias(const backward &p, const lanes<T, V> (*meets)[MEETS], float (&sum)[V])
+/* Adds what the outputs have that cells count for the bias; meets[-i] is the row of outputs i before that of the cells,
+ * whose first one is KEPT columns in. */
+template <class T, int V, int CELLS, int MEETS, int SEEN>
+static __device__ __forceinline__ void count_bias(const backward &p, const lanes<T, V> (*meets)[SEEN], float (&sum)[V])
 {
 #pragma unroll
     for (int i = 0; i < MEETS; i++)
 #pragma unroll
-        for (int h = 0; h < MEETS; h++) {
+        for (int q = 0; q < SEEN; q++) {
+            const int h = MEETS - 1 - q; /* how far before the first cell */
             float d[V];
-            unpack(meets[-i][h], d);
+            unpack(meets[-i][q], d);
 #pragma unroll
             for (int v = 0; v < V; v++)
-                sum[v] += i == p.cy.first && h == p.cx.first ? d[v] : 0.f;
+                sum[v] += i == p.cy.first && h <= p.cx.first && p.cx.first < h + CELLS ? d[v] : 0.f;
         }
 }
 
-/* A strip of cells down from ky, at kx, ending before `end`. The pointers are the channels of the sample's first pixel;
- * src and dsrc may be NULL. */
+/* A strip of cells down from ky, ending before `end`, at kx and, with stride 1, at the next one. The pointers are the
+ * channels of the sample's first pixel; src and dsrc may be NULL. */
 template <class T, int V, int STRIDE>
 static __device__ __forceinline__ void strip_down(const backward &p, const float (&w)[TAPS][V], float (&sum)[VALUES][V],
                                                   const T *src, const T *ddst, T *dsrc, int ky, int end, int kx)
 {
-    enum { MEETS = (SIZE + STRIDE - 1) / STRIDE, ROWS = STRIDE == 1 ? 4 : 2, KEPT = MEETS - 1, SEEN = ROWS + KEPT };
-    const int ix = kx * STRIDE - p.x.before;
+    enum { MEETS = (SIZE + STRIDE - 1) / STRIDE, KEPT = MEETS - 1 }; /* outputs that a cell meets along an axis */
+    enum { ROWS = CELL_ROWS(STRIDE), CELLS = CELLS_ACROSS(STRIDE), SEEN = CELLS + KEPT, ACROSS = CELLS * STRIDE };
+    const int ix = kx * STRIDE - p.x.before, top = ky * STRIDE - p.y.before;
+    const int reach = end * STRIDE - p.y.before, bottom = !src ? 0 : reach < p.y.in ? reach : p.y.in;
+    const int out_bottom = end < p.y.out ? end : p.y.out;
     const int64_t line = (int64_t)p.x.in * p.C, out_line = (int64_t)p.x.out * p.C;
-    const int bottom = end < p.y.out ? end : p.y.out;
-    bool inside[STRIDE], out_inside[MEETS];
-    lanes<T, V> seen[SEEN][MEETS]; /* ddst at rows ky - KEPT ..., columns kx, kx - 1 ... */
+    const bool write = dsrc;
+    bool inside[ACROSS], out_inside[SEEN];
+    lanes<T, V> seen[KEPT + ROWS][SEEN]; /* ddst at rows ky - KEPT ..., columns kx - KEPT ... */
 #pragma unroll
-    for (int j = 0; j < STRIDE; j++)
-        inside[j] = ix + j >= 0 && ix + j < p.x.in;
+    for (int l = 0; l < ACROSS; l++)
+        inside[l] = ix + l >= 0 && ix + l < p.x.in;
 #pragma unroll
-    for (int i = 0; i < MEETS; i++)
-        out_inside[i] = kx - i >= 0 && kx - i < p.x.out;
-    const int64_t column = (int64_t)ix * p.C;
-    ddst += (int64_t)kx * p.C;
-#pragma unroll
-    for (int r = 0; r < KEPT; r++) {
-        const int oy = ky - KEPT + r;
-#pragma unroll
-        for (int i = 0; i < MEETS; i++)
-            seen[r][i] = fetch<T, V>(ddst + oy * out_line - i * p.C, out_inside[i] && oy >= 0 && oy < bottom);
-    }
-    for (; ky < end; ky += ROWS) {
-        lanes<T, V> here[ROWS][STRIDE][STRIDE];
-#pragma unroll
-        for (int k = 0; k < ROWS; k++) {
-            const int oy = ky + k;
-#pragma unroll
-            for (int i = 0; i < MEETS; i++)
-                seen[KEPT + k][i] = fetch<T, V>(ddst + oy * out_line - i * p.C, out_inside[i] && oy >= 0 && oy < bottom);
-#pragma unroll
-            for (int j = 0; j < STRIDE; j++) {
-                const int iy = (ky + k) * STRIDE - p.y.before + j;
-                const bool row = src && ky + k < end && iy >= 0 && iy < p.y.in;
-#pragma unroll
-                for (int l = 0; l < STRIDE; l++)
-                    here[k][j][l] = fetch<T, V>(src + iy * line + column + l * p.C, row && inside[l]);
-            }
-        }
+    for (int q = 0; q < SEEN; q++)
+        out_inside[q] = kx - KEPT + q >= 0 && kx - KEPT + q < p.x.out;
+    src += top * line + (int64_t)ix * p.C;
+    dsrc += top * line + (int64_t)ix * p.C;
+    ddst += (ky - KEPT) * out_line + (int64_t)(kx - KEPT) * p.C;
+    load_rows<T, V, KEPT, SEEN>(seen, ddst, out_line, p.C, ky - KEPT, out_bottom, out_inside);
+    ddst += KEPT * out_line;
+    for (int iy = top; ky < end; ky += ROWS, iy += ROWS * STRIDE) {
+        lanes<T, V> here[ROWS * STRIDE][ACROSS];
+        load_rows<T, V, ROWS, SEEN>(seen + KEPT, ddst, out_line, p.C, ky, out_bottom, out_inside);
+        load_rows<T, V, ROWS * STRIDE, ACROSS>(here, src, line, p.C, iy, bottom, inside);
 #pragma unroll
         for (int k = 0; k < ROWS; k++) {
             if (ky + k >= end)
                 break;
-            float x[STRIDE][STRIDE][V], dx[STRIDE][STRIDE][V] = {};
+            float x[STRIDE][ACROSS][V], dx[STRIDE][ACROSS][V] = {};
 #pragma unroll
             for (int j = 0; j < STRIDE; j++)
 #pragma unroll
-                for (int l = 0; l < STRIDE; l++)
-                    unpack(here[k][j][l], x[j][l]);
+                for (int l = 0; l < ACROSS; l++)
+                    unpack(here[k * STRIDE + j][l], x[j][l]);
 #pragma unroll
             for (int i = 0; i < MEETS; i++)
 #pragma unroll
-                for (int h = 0; h < MEETS; h++) {
+                for (int q = 0; q < SEEN; q++) {
                     float d[V];
-                    unpack(seen[KEPT + k - i][h], d);
+                    unpack(seen[KEPT + k - i][q], d);
 #pragma unroll
-                    for (int j = 0; j < STRIDE && j + STRIDE * i < SIZE; j++)
+                    for (int tap_y = STRIDE * i; tap_y < STRIDE * (i + 1) && tap_y < SIZE; tap_y++)
 #pragma unroll
-                        for (int l = 0; l < STRIDE && l + STRIDE * h < SIZE; l++) {
-                            const int tap = (j + STRIDE * i) * SIZE + l + STRIDE * h;
+                        for (int l = 0; l < ACROSS; l++) {
+                            const int tap_x = l + STRIDE * (KEPT - q), tap = tap_y * SIZE + tap_x;
+                            if (tap_x < 0 || tap_x >= SIZE)
+                                continue;
 #pragma unroll
                             for (int v = 0; v < V; v++) {
-                                dx[j][l][v] += w[tap][v] * d[v];
-                                sum[tap][v] += x[j][l][v] * d[v];
+                                dx[tap_y % STRIDE][l][v] += w[tap][v] * d[v];
+                                sum[tap][v] += x[tap_y % STRIDE][l][v] * d[v];
                             }
                         }
                 }
             if (p.values == VALUES)
-                count_bias<T, V, MEETS>(p, &seen[KEPT + k], sum[TAPS]);
+                count_bias<T, V, CELLS, MEETS, SEEN>(p, &seen[KEPT + k], sum[TAPS]);
 #pragma unroll
-            for (int j = 0; j < STRIDE; j++) {
-                const int iy = (ky + k) * STRIDE - p.y.before + j;
+            for (int j = 0; j < STRIDE; j++)
 #pragma unroll
-                for (int l = 0; l < STRIDE; l++)
-                    if (dsrc && inside[l] && iy >= 0 && iy < p.y.in)
-                        store<T, V>(dsrc + iy * line + column + l * p.C, dx[j][l]);
-            }
+                for (int l = 0; l < ACROSS; l++)
+                    if (write && inside[l] && iy + k * STRIDE + j >= 0 && iy + k * STRIDE + j < p.y.in)
+                        store<T, V>(dsrc + (k * STRIDE + j) * line + l * p.C, dx[j][l]);
         }
 #pragma unroll
         for (int r = 0; r < KEPT; r++)
 #pragma unroll
-            for (int i = 0; i < MEETS; i++)
-                seen[r][i] = seen[ROWS + r][i];
+            for (int q = 0; q < SEEN; q++)
+                seen[r][q] = seen[ROWS + r][q];
+        src += ROWS * STRIDE * line;
+        dsrc += ROWS * STRIDE * line;
+        ddst += ROWS * out_line;
     }
 }
 
@@ -341,10 +343,10 @@ static __global__ void __launch_bounds__(MOST_THREADS_NEAR)
     }
     const unsigned walkers = gridDim.y * blockDim.y;
     for (unsigned i = blockIdx.y * blockDim.y + threadIdx.y; i < p.all && c < p.C; i += walkers) {
-        const unsigned n = i / (unsigned)p.strips, strip = i - n * p.strips, group = strip / (unsigned)p.cx.count;
+        const unsigned n = i / (unsigned)p.strips, strip = i - n * p.strips, group = strip / (unsigned)p.columns;
         const int ky = p.cy.first + (int)group * p.rows, bottom = p.cy.first + p.cy.count;
         const int end = ky + p.rows < bottom ? ky + p.rows : bottom;
-        const int kx = p.cx.first + (int)(strip - group * p.cx.count);
+        const int kx = p.cx.first + (int)(strip - group * p.columns) * CELLS_ACROSS(STRIDE);
         strip_down<T, V, STRIDE>(p, w, sum, src ? src + n * HW + c : NULL, ddst + n * P + c,
                                  dsrc ? dsrc + n * HW + c : NULL, ky, end, kx);
     }
@@ -472,11 +474,11 @@ template <class T> static void grad_start(const step *s, const tensors &a)
         return;
     }
     const int values = a.dwei ? TAPS + (a.dbia != NULL) : 0;
-    const backward p = backward_of(t, a.in, a.out, values, queue_of(s)->processors);
-    if (near_lanes(a.in) == 1)
+    const backward p = backward_of(t, a.in, a.out, sizeof(T) == 2, values, queue_of(s)->processors);
+    if (p.lanes == 1)
         t->stride.h == 1 ? near_launch<T, 1, 1>(s, a, p) : near_launch<T, 1, 2>(s, a, p);
-    else
-        t->stride.h == 1 ? near_launch<T, NEAR_LANES, 1>(s, a, p) : near_launch<T, NEAR_LANES, 2>(s, a, p);
+    else if constexpr (sizeof(T) == 2)
+        t->stride.h == 1 ? near_launch<T, 2, 1>(s, a, p) : near_launch<T, 2, 2>(s, a, p);
 }
 
 /* in: src, wei, ddst; out: dsrc, dwei [, dbia] */
@@ -506,8 +508,9 @@ static int64_t parts_bytes(const graph *g, const node *n, const shape *in, const
     const window_attr *t = &((const conv2d_attr *)n->attr)->window;
     if (!is_near(t, in, out))
         return 0;
-    const backward p = backward_of(t, in, out, TAPS + bias, queue_of_graph(g)->processors);
-    const int64_t sums = (int64_t)p.values * p.cut.width * near_lanes(in) * p.cut.count;
+    const bool halves = g->precision == BRASA_BF16; /* as the pictures are */
+    const backward p = backward_of(t, in, out, halves, TAPS + bias, queue_of_graph(g)->processors);
+    const int64_t sums = (int64_t)p.values * p.cut.width * p.lanes * p.cut.count;
     return p.blocks > 1 ? p.blocks * sums * (int64_t)sizeof(float) : 0;
 }
 
@@ -526,7 +529,8 @@ brasa_status depthwise_open(graph *g, node *n)
 {
     device *d = g->ctx->device;
     const shape *in = &g->values[n->in[0]].shape;
-    const size_t bytes = (size_t)slices_of(in->dim[1] / near_lanes(in)).count * sizeof(unsigned);
+    const int lanes = near_lanes(g->precision == BRASA_BF16, in);
+    const size_t bytes = (size_t)slices_of(in->dim[1] / lanes).count * sizeof(unsigned);
     n->state = d->get(d, bytes);
     return n->state ? d->clear(d, n->state, bytes) : fail_memory(g->ctx, bytes);
 }
