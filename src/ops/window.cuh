@@ -1,7 +1,7 @@
 /* window.cuh - for *_cuda.cu: pictures in NHWC, and windows that slide over them.
  *
- * A thread has a few neighbouring channels of a pixel, which it reads and writes at once. A grid goes over the rows of
- * pictures, so that a place is found with one division; where a tensor begins is counted in 64 bits.
+ * A thread has a few neighbouring channels of a pixel, which it reads and writes at once. A grid goes over the rows
+ * of pictures, so that a place is found with one division; where a tensor begins is counted in 64 bits.
  */
 #ifndef OPS_WINDOW_CUH
 #define OPS_WINDOW_CUH
@@ -12,7 +12,7 @@ extern "C" {
 #include "ops/window.h"
 }
 
-/* --- a few neighbouring elements as they are stored --------------------------------------------------------------- */
+/* --- a few neighbouring elements as they are stored ------------------------------------------------------------ */
 
 template <class T, int V> struct alignas(V * sizeof(T)) lanes {
     T x[V];
@@ -118,12 +118,14 @@ typedef struct slide {
 
 static inline slide slide_y(const window_attr *t, const shape *src, const shape *dst)
 {
-    return slide{(int)src->dim[2], (int)dst->dim[2], t->size.h, t->stride.h, t->dilation.h, t->pad.top, t->pad.bottom};
+    return slide{(int)src->dim[2], (int)dst->dim[2], t->size.h,    t->stride.h,
+                 t->dilation.h,    t->pad.top,       t->pad.bottom};
 }
 
 static inline slide slide_x(const window_attr *t, const shape *src, const shape *dst)
 {
-    return slide{(int)src->dim[3], (int)dst->dim[3], t->size.w, t->stride.w, t->dilation.w, t->pad.left, t->pad.right};
+    return slide{(int)src->dim[3], (int)dst->dim[3], t->size.w,   t->stride.w,
+                 t->dilation.w,    t->pad.left,      t->pad.right};
 }
 
 typedef struct places { /* lo, lo + 1, ..., hi - 1 */
@@ -157,7 +159,8 @@ static inline rows_grid rows_for(int64_t items, int64_t rows, int64_t samples)
     enum { THREADS = 256, MOST = 65535 };
     const int64_t blocks = (items + THREADS - 1) / THREADS, each = (items + blocks - 1) / blocks;
     rows_grid r;
-    r.blocks = dim3((unsigned)blocks, (unsigned)(rows < MOST ? rows : MOST), (unsigned)(samples < MOST ? samples : MOST));
+    r.blocks =
+        dim3((unsigned)blocks, (unsigned)(rows < MOST ? rows : MOST), (unsigned)(samples < MOST ? samples : MOST));
     r.threads = (int)(each + 31) / 32 * 32;
     return r;
 }

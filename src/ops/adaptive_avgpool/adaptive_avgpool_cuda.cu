@@ -73,16 +73,15 @@ static __global__ void adaptive_grad_rows(planes p, const T *__restrict__ ddst, 
 
 static planes planes_of(const shape *in, const shape *out)
 {
-    return planes{(int)in->dim[2],  (int)in->dim[3], (int)out->dim[2],
-                  (int)out->dim[3], (int)in->dim[1], in->dim[0]};
+    return planes{(int)in->dim[2], (int)in->dim[3], (int)out->dim[2], (int)out->dim[3], (int)in->dim[1], in->dim[0]};
 }
 
 template <class T, int V> static void adaptive_launch(const step *s)
 {
     const shape *out = &s->out[0].shape;
     const rows_grid g = rows_for(out->dim[3] * (out->dim[1] / V), out->dim[2], out->dim[0]);
-    adaptive_rows<T, V><<<g.blocks, g.threads, 0, stream_of(s)>>>(
-        planes_of(&s->in[0].shape, out), (const T *)s->in[0].data, (T *)s->out[0].data);
+    adaptive_rows<T, V><<<g.blocks, g.threads, 0, stream_of(s)>>>(planes_of(&s->in[0].shape, out),
+                                                                  (const T *)s->in[0].data, (T *)s->out[0].data);
 }
 
 template <class T> static void adaptive_start(const step *s)
@@ -98,8 +97,8 @@ template <class T, int V> static void adaptive_grad_launch(const step *s)
 {
     const shape *in = &s->out[0].shape;
     const rows_grid g = rows_for(in->dim[3] * (in->dim[1] / V), in->dim[2], in->dim[0]);
-    adaptive_grad_rows<T, V><<<g.blocks, g.threads, 0, stream_of(s)>>>(
-        planes_of(in, &s->in[0].shape), (const T *)s->in[0].data, (T *)s->out[0].data);
+    adaptive_grad_rows<T, V><<<g.blocks, g.threads, 0, stream_of(s)>>>(planes_of(in, &s->in[0].shape),
+                                                                       (const T *)s->in[0].data, (T *)s->out[0].data);
 }
 
 template <class T> static void adaptive_grad_start(const step *s)

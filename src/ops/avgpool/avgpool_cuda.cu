@@ -162,9 +162,9 @@ template <class T, int V> static void planes_launch(const step *s, float count)
     const int64_t N = in->dim[0], C = in->dim[1], HW = shape_span(in, 2, 4), packs = C / V;
     const int64_t slices = (packs + PLANE_PACKS - 1) / PLANE_PACKS, width = (packs + slices - 1) / slices;
     const int64_t most = PLANE_THREADS / width, walkers = HW < most ? HW : most;
-    planes_mean<T, V><<<dim3((unsigned)slices, (unsigned)(N < 65535 ? N : 65535)),
-                        dim3((unsigned)width, (unsigned)walkers), 0, stream_of(s)>>>(
-        N, HW, (int)C, count, (const T *)s->in[0].data, (T *)s->out[0].data);
+    planes_mean<T, V>
+        <<<dim3((unsigned)slices, (unsigned)(N < 65535 ? N : 65535)), dim3((unsigned)width, (unsigned)walkers), 0,
+           stream_of(s)>>>(N, HW, (int)C, count, (const T *)s->in[0].data, (T *)s->out[0].data);
 }
 
 template <class T> static void planes_start(const step *s, float count)
@@ -198,9 +198,8 @@ template <class T, int V> static void planes_grad_launch(const step *s)
 {
     const shape *in = &s->out[0].shape;
     const rows_grid g = rows_for(in->dim[3] * (in->dim[1] / V), in->dim[2], in->dim[0]);
-    planes_grad<T, V><<<g.blocks, g.threads, 0, stream_of(s)>>>(in->dim[0], (int)in->dim[2], (int)in->dim[3],
-                                                                (int)in->dim[1], (const T *)s->in[0].data,
-                                                                (T *)s->out[0].data);
+    planes_grad<T, V><<<g.blocks, g.threads, 0, stream_of(s)>>>(
+        in->dim[0], (int)in->dim[2], (int)in->dim[3], (int)in->dim[1], (const T *)s->in[0].data, (T *)s->out[0].data);
 }
 
 template <class T> static void planes_grad_start(const step *s)

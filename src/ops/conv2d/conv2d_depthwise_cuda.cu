@@ -1,5 +1,5 @@
-/* conv2d_depthwise_cuda.cu - depthwise convolution on a GPU: 3 x 3 with stride 1 or 2 by its own kernel, which is about
- * as fast as memory is, all other windows element by element. */
+/* conv2d_depthwise_cuda.cu - depthwise convolution on a GPU: 3 x 3 with stride 1 or 2 in strips of
+ * rows, all other windows element by element. The ops of a single gradient run in depthwise_grad_cuda.cu. */
 #include "ops/depthwise_grad/depthwise_cuda.cuh"
 
 /* --- 3 x 3, stride 1 or 2 --------------------------------------------------------------------------------------- */
@@ -18,7 +18,8 @@ typedef struct forward {
  * pixel. */
 template <class T, int V, int STRIDE>
 static __device__ __forceinline__ void strip_down(const forward &p, const limits &act, const float (&w)[TAPS][V],
-                                                  const float (&bia)[V], const T *src, T *dst, int oy, int end, int ox)
+                                                  const float (&bia)[V], const T *src, T *dst, int oy, int end,
+                                                  int ox)
 {
     enum { ROWS = STRIDE == 1 ? 4 : 2, NEW = ROWS * STRIDE, KEPT = SIZE - STRIDE };
     const int left = ox * STRIDE - p.x.before, top = oy * STRIDE - p.y.before;
@@ -66,7 +67,8 @@ static __device__ __forceinline__ void strip_down(const forward &p, const limits
 /* threadIdx.x: a pack of the slice blockIdx.x; threadIdx.y and blockIdx.y: a strip; blockIdx.z: a sample */
 template <class T, int V, int STRIDE>
 static __global__ void __launch_bounds__(NEAR_THREADS, 2)
-    depthwise_near(forward p, weights wei, const float *__restrict__ bias, const T *__restrict__ src, T *__restrict__ dst)
+    depthwise_near(forward p, weights wei, const float *__restrict__ bias, const T *__restrict__ src,
+                   T *__restrict__ dst)
 {
     __shared__ __align__(16) float room[TAPS * SLICE_PACKS * V];
     const int width = blockDim.x * V, first = blockIdx.x * width, c = first + threadIdx.x * V;
@@ -140,9 +142,9 @@ static __global__ void depthwise_far(forward p, weights wei, const float *__rest
 template <class T> static void far_launch(const step *s, const forward &p)
 {
     const rows_grid g = rows_for((int64_t)p.x.out * p.C, p.y.out, p.N);
-    depthwise_far<T><<<g.blocks, g.threads, 0, stream_of(s)>>>(
-        p, weights_of(&s->in[1]), s->nin > 2 ? (const float *)s->in[2].data : NULL, (const T *)s->in[0].data,
-        (T *)s->out[0].data);
+    depthwise_far<T><<<g.blocks, g.threads, 0, stream_of(s)>>>(p, weights_of(&s->in[1]),
+                                                               s->nin > 2 ? (const float *)s->in[2].data : NULL,
+                                                               (const T *)s->in[0].data, (T *)s->out[0].data);
 }
 
 /* --- the op ----------------------------------------------------------------------------------------------------- */

@@ -49,8 +49,8 @@ static __device__ __forceinline__ float weight_at(const weights &w, int64_t i)
     return w.halves ? to_float(((const bf16 *)w.data)[i]) : ((const float *)w.data)[i];
 }
 
-/* The kernels of `count` channels from `first` on, of C, into `room`, channel by channel for each tap. All threads of a
- * block take part. */
+/* The kernels of `count` channels from `first` on, of C, into `room`, channel by channel for each tap. All threads of
+ * a block take part. */
 static __device__ __forceinline__ void stage_weights(const weights &w, int first, int count, int C, float *room)
 {
     const int left = C - first, have = (count < left ? count : left) * TAPS, threads = blockDim.x * blockDim.y;
@@ -59,9 +59,9 @@ static __device__ __forceinline__ void stage_weights(const weights &w, int first
     __syncthreads();
 }
 
-/* Rows y, y + 1 ... of a picture, a pack from each of some neighbouring columns; zeros from row `bottom` on, above the
- * first one and where a column is not inside. `at` is row y of the first column. Most rows are whole: nothing has to be
- * asked for each pack then. */
+/* Rows y, y + 1 ... of a picture, a pack from each of some neighbouring columns; zeros from row `bottom` on, above
+ * the first one and where a column is not inside. `at` is row y of the first column. Most rows are whole: nothing has
+ * to be asked for each pack then. */
 template <class T, int V, int ROWS, int COLUMNS>
 static __device__ __forceinline__ void load_rows(lanes<T, V> (*to)[COLUMNS], const T *at, int64_t line, int C, int y,
                                                  int bottom, const bool (&inside)[COLUMNS])

@@ -1,9 +1,9 @@
 /* depthwise_grad_cuda.cu - the gradients of a depthwise convolution on a GPU, both in one pass or one alone.
  *
- * 3 x 3 with stride 1 or 2 goes by cells: the stride x stride inputs that begin where the window of an output does, or
- * would, were there more of them. With y + before = stride ky + j, the input in row j of cell ky is seen through tap
- * j + stride i by output ky - i: by so many as fit below 3. So a cell meets a square of outputs, 3 x 3 or 2 x 2, from
- * which both gradients of its inputs are made; going down, one row of it is new.
+ * 3 x 3 with stride 1 or 2 goes by cells: the stride x stride inputs that begin where the window of an output does,
+ * or would, were there more of them. With y + before = stride ky + j, the input in row j of cell ky is seen through
+ * tap j + stride i by output ky - i: by so many as fit below 3. So a cell meets a square of outputs, 3 x 3 or 2 x 2,
+ * from which both gradients of its inputs are made; going down, one row of it is new.
  *
  * A block keeps the sums of its weights in registers until its share of the strips is done, then adds up those of its
  * threads. Where several blocks have a slice of channels they leave their sums in the workspace, and the last one to
@@ -22,7 +22,8 @@ typedef struct tensors {
 
 static tensors tensors_both(const step *s)
 {
-    return tensors{&s->in[0],  &s->in[1],  &s->in[2],       &s->out[0], &s->out[1], s->nout > 2 ? &s->out[2] : NULL,
+    return tensors{&s->in[0],       &s->in[1],      &s->in[2],
+                   &s->out[0],      &s->out[1],     s->nout > 2 ? &s->out[2] : NULL,
                    &s->in[0].shape, &s->in[2].shape};
 }
 
@@ -33,8 +34,8 @@ static tensors tensors_data(const step *s)
 
 static tensors tensors_weights(const step *s)
 {
-    return tensors{&s->in[0], NULL,       &s->in[1],       NULL,
-                   &s->out[0], s->nout > 1 ? &s->out[1] : NULL, &s->in[0].shape, &s->in[1].shape};
+    return tensors{&s->in[0],       NULL,           &s->in[1], NULL, &s->out[0], s->nout > 1 ? &s->out[1] : NULL,
+                   &s->in[0].shape, &s->in[1].shape};
 }
 
 /* Gradients of weights are stored as the session says. */
@@ -66,11 +67,10 @@ static __device__ __forceinline__ void store_sum(const sums_out &to, int c, int 
 
 enum { MOST_THREADS_NEAR = 512, MANY_SLICES = 6, STRIP = 4, VALUES = TAPS + 1 };
 
-/* What a thread has at a time: so many cells down and across. With stride 1 one cell has much to do with few elements:
- * two side by side read less for it. */
+/* What a thread has at a time: so many cells down and across. With stride 1 one cell has much to do with few
+ * elements: two side by side read less for it. */
 #define CELL_ROWS(stride)    ((stride) == 1 ? 4 : 2)
 #define CELLS_ACROSS(stride) ((stride) == 1 ? 2 : 1)
-
 
 /* The cells of one axis. The first one is where there is an input, or the last that the outputs' first one meets:
  * `first` is also how far before a cell the output stands that is counted there for the bias. */
@@ -141,10 +141,11 @@ static backward backward_of(const window_attr *t, const shape *in, const shape *
     return p;
 }
 
-/* Adds what the outputs have that cells count for the bias; meets[-i] is the row of outputs i before that of the cells,
- * whose first one is KEPT columns in. */
+/* Adds what the outputs have that cells count for the bias; meets[-i] is the row of outputs i before that of the
+ * cells, whose first one is KEPT columns in. */
 template <class T, int V, int CELLS, int MEETS, int SEEN>
-static __device__ __forceinline__ void count_bias(const backward &p, const lanes<T, V> (*meets)[SEEN], float (&sum)[V])
+static __device__ __forceinline__ void count_bias(const backward &p, const lanes<T, V> (*meets)[SEEN],
+                                                  float (&sum)[V])
 {
 #pragma unroll
     for (int i = 0; i < MEETS; i++)
@@ -162,8 +163,9 @@ static __device__ __forceinline__ void count_bias(const backward &p, const lanes
 /* A strip of cells down from ky, ending before `end`, at kx and, with stride 1, at the next one. The pointers are the
  * channels of the sample's first pixel; src and dsrc may be NULL. */
 template <class T, int V, int STRIDE>
-static __device__ __forceinline__ void strip_down(const backward &p, const float (&w)[TAPS][V], float (&sum)[VALUES][V],
-                                                  const T *src, const T *ddst, T *dsrc, int ky, int end, int kx)
+static __device__ __forceinline__ void strip_down(const backward &p, const float (&w)[TAPS][V],
+                                                  float (&sum)[VALUES][V], const T *src, const T *ddst, T *dsrc,
+                                                  int ky, int end, int kx)
 {
     enum { MEETS = (SIZE + STRIDE - 1) / STRIDE, KEPT = MEETS - 1 }; /* outputs that a cell meets along an axis */
     enum { ROWS = CELL_ROWS(STRIDE), CELLS = CELLS_ACROSS(STRIDE), SEEN = CELLS + KEPT, ACROSS = CELLS * STRIDE };
@@ -412,7 +414,7 @@ static __device__ __forceinline__ float row_sum(const slide &x, int C, int tap, 
     return sum;
 }
 
-/* threadIdx.x and blockIdx.x: a channel; blockIdx.y: taps, the last one being the bias; threadIdx.y: rows of outputs */
+/* threadIdx.x and blockIdx.x: a channel; blockIdx.y: taps, the bias being the last one; threadIdx.y: rows of ddst */
 template <class T>
 static __global__ void depthwise_weights_far(slide y, slide x, int64_t N, int C, int values,
                                              const T *__restrict__ src, const T *__restrict__ ddst, sums_out to)
@@ -446,8 +448,8 @@ template <class T> static void far_launch(const step *s, const tensors &a, const
     const int64_t N = a.in->dim[0], C = a.in->dim[1];
     if (a.dsrc) {
         const rows_grid g = rows_for((int64_t)x.in * C, y.in, N);
-        depthwise_data_far<T><<<g.blocks, g.threads, 0, stream_of(s)>>>(
-            y, x, N, (int)C, weights_of(a.wei), (const T *)a.ddst->data, (T *)a.dsrc->data);
+        depthwise_data_far<T><<<g.blocks, g.threads, 0, stream_of(s)>>>(y, x, N, (int)C, weights_of(a.wei),
+                                                                        (const T *)a.ddst->data, (T *)a.dsrc->data);
     }
     if (a.dwei) {
         const int values = y.size * x.size + (a.dbia != NULL);

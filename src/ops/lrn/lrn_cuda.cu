@@ -65,7 +65,8 @@ template <class T> static __device__ __forceinline__ void load_three(const T *fr
 
 /* The elements of a pack, and their scales. */
 template <class T>
-static __device__ __forceinline__ void scales(const norms &v, const T *from, int pack, int packs, float *own, float *scale)
+static __device__ __forceinline__ void scales(const norms &v, const T *from, int pack, int packs, float *own,
+                                              float *scale)
 {
     float x[3 * V];
     load_three(from, pack, packs, x);
@@ -85,7 +86,8 @@ static __device__ __forceinline__ void scales(const norms &v, const T *from, int
 template <class T> static __global__ void lrn_near(norms v, const T *__restrict__ src, T *__restrict__ dst)
 {
     const int pack = threadIdx.x, packs = blockDim.x;
-    for (int64_t p = blockIdx.x * (int64_t)blockDim.y + threadIdx.y; p < v.pixels; p += (int64_t)gridDim.x * blockDim.y) {
+    for (int64_t p = blockIdx.x * (int64_t)blockDim.y + threadIdx.y; p < v.pixels;
+         p += (int64_t)gridDim.x * blockDim.y) {
         const int64_t at = p * v.C + pack * V;
         float x[V], scale[V];
         scales(v, src + at, pack, packs, x, scale);
@@ -103,7 +105,8 @@ template <class T> static __global__ void lrn_grad_near(norms v, const T *src, c
     const int pack = threadIdx.x, packs = blockDim.x;
     float *mine = room + (threadIdx.y * packs + pack) * V;
     const float factor = 2 * v.alpha * v.beta;
-    for (int64_t first = blockIdx.x * (int64_t)blockDim.y; first < v.pixels; first += (int64_t)gridDim.x * blockDim.y) {
+    for (int64_t first = blockIdx.x * (int64_t)blockDim.y; first < v.pixels;
+         first += (int64_t)gridDim.x * blockDim.y) {
         const bool inside = first + threadIdx.y < v.pixels;
         const int64_t at = (first + threadIdx.y) * v.C + pack * V;
         float x[V], part[V], share[3 * V], sum[V];
@@ -166,7 +169,8 @@ template <class T> static __global__ void lrn_shares(norms v, const T *src, cons
 }
 
 /* dsrc may be ddst. */
-template <class T> static __global__ void lrn_grad_far(norms v, const T *src, const T *ddst, const float *share, T *dsrc)
+template <class T>
+static __global__ void lrn_grad_far(norms v, const T *src, const T *ddst, const float *share, T *dsrc)
 {
     const float factor = 2 * v.alpha * v.beta;
     GRID_FOR(i, v.pixels * v.C)

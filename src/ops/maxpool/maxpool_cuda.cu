@@ -51,8 +51,8 @@ static __device__ __forceinline__ void search(best<V> &b, const T *src, const sl
 #pragma unroll
             for (int s = 0; s < SIZE; s++) {
                 const int iy = top + r, ix = left + s;
-                seen[r][s] = fetch<T, V>(src + iy * line + (int64_t)ix * C,
-                                         iy >= 0 && iy < y.in && ix >= 0 && ix < x.in);
+                seen[r][s] =
+                    fetch<T, V>(src + iy * line + (int64_t)ix * C, iy >= 0 && iy < y.in && ix >= 0 && ix < x.in);
             }
 #pragma unroll
         for (int r = 0; r < SIZE; r++)
