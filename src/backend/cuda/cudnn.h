@@ -1,0 +1,151 @@
+/* cudnn.h - cuDNN's graphs of operations: what is computed, which of its engines computes it, and plans that run.
+ *
+ * cuDNN describes everything by descriptors with attributes: tensors, operations on them, the graph of these, an
+ * engine that can run the graph, a plan. A problem is a node in words with one or two ways to compute it, each a
+ * graph of operations and what we start behind it ourselves. cudnn_choose gives a plan for it: cuDNN lists engines
+ * that should do well (its heuristics), we leave out those that would change what is computed, time the others on the
+ * GPU, and keep which one won (cudnn_cache.c), so that this happens once for each problem and machine.
+ *
+ * Which engines are left out: those whose results differ from run to run; those that sum in less than floats; those
+ * by Winograd's algorithm with large tiles, or in 16 bits, which lose digits; and with BRASA_F32 those on tensor
+ * cores, which would cut the inputs to 10 bits of fraction.
+ */
+#ifndef BACKEND_CUDA_CUDNN_H
+#define BACKEND_CUDA_CUDNN_H
+
+#include "backend/cuda/cuda.h"
+
+#include <cudnn_graph.h>
+
+/* The functions that are taken from the library; all are in cuDNN 9.0. */
+#define CUDNN_FUNCTIONS(F)                                                                                           \
+    F(GetVersion)                                                                                                    \
+    F(GetErrorString)                                                                                                \
+    F(GetLastErrorString)                                                                                            \
+    F(Create)                                                                                                        \
+    F(Destroy)                                                                                                       \
+    F(SetStream)                                                                                                     \
+    F(BackendCreateDescriptor)                                                                                       \
+    F(BackendDestroyDescriptor)                                                                                      \
+    F(BackendSetAttribute)                                                                                           \
+    F(BackendGetAttribute)                                                                                           \
+    F(BackendFinalize)                                                                                               \
+    F(BackendExecute)
+
+/* What the file of engines holds: a line each. */
+typedef struct cudnn_line {
+    const char *key, *value;
+    bool fresh; /* chosen here, and not in the file yet */
+} cudnn_line;
+
+typedef struct cudnn {
+    brasa_context *ctx;
+    cudnnHandle_t handle;
+    size_t version;
+    const char *machine; /* "NVIDIA H200, cuDNN 9.14.0" */
+#define FUNCTION(name) __typeof__(&cudnn##name) name;
+    CUDNN_FUNCTIONS(FUNCTION)
+#undef FUNCTION
+    /* cudnn_cache.c */
+    pool pool;
+    bool loaded;
+    int lines, capacity, fresh;
+    cudnn_line *line;
+} cudnn;
+
+/* BRASA_INTERNAL with cuDNN's words; `what` is what was tried. */
+brasa_status cudnn_fail(cudnn *c, cudnnStatus_t status, const char *what);
+
+/* --- descriptors ----------------------------------------------------------------------------------------------- */
+
+typedef cudnnBackendDescriptor_t descriptor;
+
+enum { CUDNN_MOST_DESCRIPTORS = 64 };
+
+/* Descriptors that end together. `status` is the first error: what comes after it does nothing. */
+typedef struct cudnn_set {
+    cudnn *lib;
+    cudnnStatus_t status;
+    int count;
+    descriptor made[CUDNN_MOST_DESCRIPTORS];
+} cudnn_set;
+
+descriptor cudnn_make(cudnn_set *s, cudnnBackendDescriptorType_t type);
+void cudnn_put(cudnn_set *s, descriptor d, cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type,
+               int64_t count, const void *from);
+/* An attribute that is a descriptor. */
+void cudnn_put_one(cudnn_set *s, descriptor d, cudnnBackendAttributeName_t name, descriptor from);
+/* Returns how many there are, of which up to `count` are written; -1: it cannot be told. `to` NULL: counts only. */
+int64_t cudnn_get(const cudnn_set *s, descriptor d, cudnnBackendAttributeName_t name,
+                  cudnnBackendAttributeType_t type, int64_t count, void *to);
+void cudnn_finish(cudnn_set *s, descriptor d);
+void cudnn_free(cudnn_set *s);
+
+/* N x C x H x W, stored as NHWC; `inside`: between two operations, in no memory. */
+descriptor cudnn_tensor(cudnn_set *s, int64_t uid, cudnnDataType_t type, const shape *like, bool inside);
+/* y = x + b, in floats. */
+descriptor cudnn_add(cudnn_set *s, descriptor x, descriptor b, descriptor y);
+/* y = act(x). NaN is to stay NaN; not all engines obey. */
+descriptor cudnn_activate(cudnn_set *s, activation act, descriptor x, descriptor y);
+/* The graph of some operations. */
+descriptor cudnn_operations(cudnn_set *s, const descriptor *ops, int count);
+
+/* --- problems and plans (cudnn_engines.c) ---------------------------------------------------------------------- */
+
+enum { CUDNN_MOST_TENSORS = 4, CUDNN_MOST_WAYS = 2, CUDNN_MOST_KNOBS = 48, CUDNN_KEY_SIZE = 400 };
+
+typedef struct cudnn_problem {
+    const char *key; /* everything that decides which engine is best, but the machine: no tabs */
+    int32_t precision;
+    bool timed; /* false: the first engine of the first way is taken, whatever it is */
+    /* The first way must be right whatever engine computes it; others are checked. */
+    int ways;
+    unsigned uses[CUDNN_MOST_WAYS]; /* bit i: the way's graph has tensor i, whose uid is i + 1 */
+    descriptor (*describe)(const void *user, int way, cudnn_set *to); /* the graph */
+    /* To time: the tensors, and what fills them, runs behind the plan and looks at the results. */
+    int64_t bytes[CUDNN_MOST_TENSORS];
+    int result;                                                    /* the tensor that is written */
+    void (*fill)(const void *user, void *const *data);             /* starts it */
+    void (*after)(const void *user, int way, void *const *data);   /* starts it; NULL: nothing */
+    bool (*accepts)(const void *user, int way, void *const *data); /* after a run; NULL: all are right */
+    const void *user;
+} cudnn_problem;
+
+/* Which engine, in which configuration. */
+typedef struct cudnn_engine {
+    int way;
+    int64_t index;
+    int knobs; /* -1: they cannot be told */
+    struct cudnn_knob {
+        int type;
+        int64_t value;
+    } knob[CUDNN_MOST_KNOBS];
+} cudnn_engine;
+
+typedef struct cudnn_plan {
+    cudnn_set graph; /* the operations */
+    cudnn_set made;  /* the engine's configuration, and the plan */
+    descriptor plan;
+    cudnn_engine engine;
+    int64_t workspace;
+} cudnn_plan;
+
+/* BRASA_NO_KERNEL: no engine takes it. */
+brasa_status cudnn_choose(cuda_queue *q, const cudnn_problem *p, cudnn_plan **out);
+void cudnn_plan_free(brasa_context *ctx, cudnn_plan *p);
+
+/* The addresses of tensors, for a way that uses these; workspace is aligned to 256, or NULL. */
+descriptor cudnn_pack(cudnn_set *s, unsigned uses, void *const *data, void *workspace);
+/* Starts a plan in the queue. */
+cudnnStatus_t cudnn_start(cudnn *c, const cudnn_plan *p, descriptor pack);
+
+/* --- engines that were chosen before (cudnn_cache.c) ----------------------------------------------------------- */
+
+/* What was chosen for a problem on this machine, in this process or another one; false: nothing that can be read. */
+bool cudnn_recall(cudnn *c, const char *key, cudnn_engine *out);
+/* Keeps it; where that is not possible, it will be chosen again. */
+void cudnn_remember(cudnn *c, const char *key, const cudnn_engine *e);
+/* Writes what is fresh to the file. */
+void cudnn_save(cudnn *c);
+
+#endif
