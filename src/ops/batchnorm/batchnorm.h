@@ -46,10 +46,10 @@ typedef struct batchnorm_args {
     const void *src, *res, *ddst, *more, *dst, *wei, *bia, *mean, *var;
 } batchnorm_args;
 
-static inline batchnorm_args batchnorm_args_of(const step *s)
+/* For kernels of a backend, which knows its ops by their names alone. train: mean and var are no inputs. */
+static inline batchnorm_args batchnorm_args_in(const step *s, bool forward, bool train)
 {
-    const batchnorm_attr *t = s->attr;
-    const bool train = s->node->op == &batchnorm_train_op, forward = train || s->node->op == &batchnorm_eval_op;
+    const batchnorm_attr *t = (const batchnorm_attr *)s->attr;
     batchnorm_args a = {.src = s->in[0].data};
     int k = 1;
     if (forward && t->residual)
@@ -69,6 +69,12 @@ static inline batchnorm_args batchnorm_args_of(const step *s)
         a.var = s->in[k++].data;
     }
     return a;
+}
+
+static inline batchnorm_args batchnorm_args_of(const step *s)
+{
+    const bool train = s->node->op == &batchnorm_train_op;
+    return batchnorm_args_in(s, train || s->node->op == &batchnorm_eval_op, train);
 }
 
 #endif

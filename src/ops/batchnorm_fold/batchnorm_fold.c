@@ -6,7 +6,7 @@
  * blocks with the rest of the block inside: so the stored weights are outer x turns x block x inner elements, and the
  * channel is that of outer and block.
  */
-#include "ops/batchnorm/batchnorm.h"
+#include "ops/batchnorm_fold/batchnorm_fold.h"
 
 #include <math.h>
 
@@ -85,24 +85,6 @@ static walk walk_of(const layout *l, const shape *s)
     if (w.block == 1) /* whole channels: all of one in one go */
         w = (walk){.outer = w.outer, .turns = 1, .block = 1, .inner = w.turns * w.inner};
     return w;
-}
-
-typedef struct fold_args {
-    const void *bia, *gamma, *beta, *mean, *var; /* NULL where there is none */
-    double epsilon;
-} fold_args;
-
-static fold_args fold_args_of(const step *s)
-{
-    const batchnorm_attr *t = s->attr;
-    fold_args a = {.mean = s->in[s->nin - 2].data, .var = s->in[s->nin - 1].data, .epsilon = t->epsilon};
-    if (t->affine) {
-        a.gamma = s->in[s->nin - 4].data;
-        a.beta = s->in[s->nin - 3].data;
-    }
-    if (s->nin == (t->affine ? 6 : 4))
-        a.bia = s->in[1].data;
-    return a;
 }
 
 #define REAL_SOURCE "ops/batchnorm_fold/batchnorm_fold.c"

@@ -1,0 +1,271 @@
+/* batchnorm_cuda.cu - batch normalization on NVIDIA GPUs, forward.
+ *
+ * The sums for mean and variance are those of src - base and of its square, where base is a number from among those
+ * of the channel: so little is lost when the square of the mean is subtracted, be the mean large or a single number
+ * far off.
+ */
+#include "ops/batchnorm/channels.cuh"
+
+typedef struct forward {
+    batchnorm_args in;
+    void *dst;
+    float *mean, *var; /* written in training */
+    float *sums;       /* of the parts; behind them, base */
+    spread f;
+    float epsilon;
+    activation act;
+} forward;
+
+/* --- statistics ------------------------------------------------------------------------------------------------ */
+
+/* Rows that a thread reads at a time: 64 bytes, for so much must be under way. */
+template <class T, int V> struct rows {
+    static const int N = V == 1 ? 8 : 16 / sizeof(T);
+    few<T, V> x[N];
+};
+
+template <class T, int V>
+static __device__ __forceinline__ void rows_get(rows<T, V> *to, const T *from, const walk &w, int k)
+{
+#pragma unroll
+    for (int i = 0; i < rows<T, V>::N; i++)
+        if (k + i < w.count)
+            to->x[i] = get<V>(from, w.at + (k + i) * w.step);
+}
+
+static __device__ __forceinline__ float middle(float a, float b, float c)
+{
+    return fmaxf(fminf(a, b), fminf(fmaxf(a, b), c));
+}
+
+/* Of three numbers of the channel the one in the middle. It is the same in all blocks. */
+template <class T, int V>
+static __device__ __forceinline__ void find_base(float *base, const T *src, const spread &f, const walk &w)
+{
+    const int64_t c = (int64_t)blockIdx.x * f.lanes * V + w.first;
+    few<T, V> x[PROBES];
+#pragma unroll
+    for (int k = 0; k < PROBES; k++)
+        x[k] = get<V>(src, f.probe[k] + c);
+#pragma unroll
+    for (int v = 0; v < V; v++)
+        base[v] = middle(to_float(x[0].x[v]), to_float(x[1].x[v]), to_float(x[2].x[v]));
+}
+
+/* The sums of the block's part into room.total, and room.base. */
+template <class T, int V> static __device__ __forceinline__ void sum_moments(const forward &j, const walk &w, room *r)
+{
+    const T *src = (const T *)j.in.src;
+    float base[V] = {0}, sum[V] = {0}, square[V] = {0};
+    rows<T, V> x;
+    rows_get(&x, src, w, 0);
+    if (w.count)
+        find_base<T, V>(base, src, j.f, w);
+    for (int k = 0; k < w.count; k += x.N) {
+#pragma unroll
+        for (int i = 0; i < x.N; i++) {
+            if (k + i >= w.count)
+                continue;
+#pragma unroll
+            for (int v = 0; v < V; v++) {
+                const float d = to_float(x.x[i].x[v]) - base[v];
+                sum[v] += d;
+                square[v] = fmaf(d, d, square[v]);
+            }
+        }
+        rows_get(&x, src, w, k + x.N);
+    }
+    for (int v = 0; v < V && w.leads; v++)
+        r->base[w.first + v] = base[v];
+    block_sums<V>(j.f.lanes, sum, square, r);
+}
+
+/* Mean and variance of the channels from room.total, written, and what they make of an element. */
+static __device__ __forceinline__ void finish_moments(const forward &j, const own &o, float base, room *r)
+{
+    if (o.mine) {
+        const double away = r->total[0][threadIdx.x] * j.f.share;
+        const double square = r->total[1][threadIdx.x] * j.f.share - away * away;
+        const float mean = (float)(base + away), var = square < 0 ? 0 : (float)square; /* NaN stays */
+        if (blockIdx.y == 0) {
+            j.mean[o.c] = mean;
+            j.var[o.c] = var;
+        }
+        set_affine(r, o, mean, var, j.epsilon);
+    }
+    __syncthreads();
+}
+
+/* --- elements -------------------------------------------------------------------------------------------------- */
+
+/* The rows that a thread normalizes next. */
+template <class T, int V> struct pair {
+    rows<T, V> src, res;
+};
+
+template <class T, int V>
+static __device__ __forceinline__ void pair_get(pair<T, V> *to, const forward &j, const walk &w, int k)
+{
+    rows_get(&to->src, (const T *)j.in.src, w, k);
+    if (j.in.res)
+        rows_get(&to->res, (const T *)j.in.res, w, k);
+}
+
+/* `x` are the first rows, read before. dst may lie where src or res lies. */
+template <class T, int V>
+static __device__ __forceinline__ void normalize_rows(const forward &j, const walk &w, pair<T, V> x, const room *r)
+{
+    float mean[V], scale[V], shift[V];
+#pragma unroll
+    for (int v = 0; v < V; v++) {
+        mean[v] = r->mean[w.first + v];
+        scale[v] = r->scale[w.first + v];
+        shift[v] = r->shift[w.first + v];
+    }
+    for (int k = 0; k < w.count; k += x.src.N) {
+#pragma unroll
+        for (int i = 0; i < x.src.N; i++) {
+            few<T, V> made;
+            if (k + i >= w.count)
+                continue;
+#pragma unroll
+            for (int v = 0; v < V; v++) {
+                float y = normalize(to_float(x.src.x[i].x[v]), mean[v], scale[v], shift[v]);
+                if (j.in.res)
+                    y += to_float(x.res.x[i].x[v]);
+                made.x[v] = from_float<T>(activate(y, j.act));
+            }
+            put<V>((T *)j.dst, w.at + (k + i) * w.step, made);
+        }
+        pair_get(&x, j, w, k + x.src.N);
+    }
+}
+
+/* --- kernels --------------------------------------------------------------------------------------------------- */
+
+/* Training, a block with its slice whole. */
+template <class T, int V> static __global__ void __launch_bounds__(BLOCK_THREADS) train_whole(const forward j)
+{
+    __shared__ room r;
+    const walk w = walk_of<V>(j.f, false);
+    const own o = own_of(j.f, j.in);
+    pair<T, V> x;
+    sum_moments<T, V>(j, w, &r);
+    pair_get(&x, j, w, 0);
+    finish_moments(j, o, o.mine ? r.base[threadIdx.x] : 0, &r);
+    normalize_rows<T, V>(j, w, x, &r);
+}
+
+/* Training in two launches: the sums of a part. */
+template <class T, int V> static __global__ void __launch_bounds__(BLOCK_THREADS) train_sums(const forward j)
+{
+    __shared__ room r;
+    const walk w = walk_of<V>(j.f, false);
+    const own o = own_of(j.f, {});
+    sum_moments<T, V>(j, w, &r);
+    put_part(j.sums, j.f, o, &r);
+    if (o.mine && blockIdx.y == 0)
+        j.sums[2 * j.f.parts * j.f.C + o.c] = r.base[threadIdx.x];
+}
+
+/* And the elements of a part. */
+template <class T, int V> static __global__ void __launch_bounds__(BLOCK_THREADS) train_elements(const forward j)
+{
+    __shared__ room r;
+    const walk w = walk_of<V>(j.f, true);
+    const own o = own_of(j.f, j.in);
+    const float base = o.mine ? j.sums[2 * j.f.parts * j.f.C + o.c] : 0;
+    pair<T, V> x;
+    pair_get(&x, j, w, 0);
+    add_parts(j.sums, j.f, &r);
+    finish_moments(j, o, base, &r);
+    normalize_rows<T, V>(j, w, x, &r);
+}
+
+/* With the statistics that are there. */
+template <class T, int V> static __global__ void __launch_bounds__(BLOCK_THREADS) eval_elements(const forward j)
+{
+    __shared__ room r;
+    const walk w = walk_of<V>(j.f, false);
+    const own o = own_of(j.f, j.in);
+    pair<T, V> x;
+    pair_get(&x, j, w, 0);
+    if (o.mine)
+        set_affine(&r, o, o.mean, o.var, j.epsilon);
+    __syncthreads();
+    normalize_rows<T, V>(j, w, x, &r);
+}
+
+/* --- starting them --------------------------------------------------------------------------------------------- */
+
+template <class T, int V> static void start_few(const forward &j, cudaStream_t stream)
+{
+    const dim3 grid(j.f.slices, j.f.parts);
+    if (!j.mean) {
+        eval_elements<T, V><<<grid, j.f.threads, 0, stream>>>(j);
+    } else if (j.f.whole) {
+        train_whole<T, V><<<grid, j.f.threads, 0, stream>>>(j);
+    } else {
+        train_sums<T, V><<<grid, j.f.threads, 0, stream>>>(j);
+        train_elements<T, V><<<grid, j.f.threads, 0, stream>>>(j);
+    }
+}
+
+template <class T> static void start(const forward &j, cudaStream_t stream)
+{
+    if (j.f.each == 4)
+        start_few<T, 4>(j, stream);
+    else
+        start_few<T, 1>(j, stream);
+}
+
+static spread train_spread(const void *attr, const shape *src, int processors)
+{
+    return spread_passes(src, 1 + ((const batchnorm_attr *)attr)->residual, processors);
+}
+
+static int64_t train_workspace(const graph *g, const node *n)
+{
+    const spread f = train_spread(n->attr, &g->values[n->in[0]].shape, queue_of_graph(g)->processors);
+    return spread_workspace(&f);
+}
+
+static forward forward_of(const step *s, bool train)
+{
+    const int processors = queue_of(s)->processors;
+    const shape *src = &s->in[0].shape;
+    return {.in = batchnorm_args_in(s, true, train),
+            .dst = s->out[0].data,
+            .mean = train ? (float *)s->out[1].data : NULL,
+            .var = train ? (float *)s->out[2].data : NULL,
+            .sums = (float *)s->workspace,
+            .f = train ? train_spread(s->attr, src, processors) : spread_parts(src, processors),
+            .epsilon = (float)((const batchnorm_attr *)s->attr)->epsilon,
+            .act = s->node->act};
+}
+
+static brasa_status train_run(const step *s)
+{
+    BY_TYPE(s->in[0].type, start, forward_of(s, true), stream_of(s));
+    return cuda_started(s);
+}
+
+static brasa_status eval_run(const step *s)
+{
+    BY_TYPE(s->in[0].type, start, forward_of(s, false), stream_of(s));
+    return cuda_started(s);
+}
+
+extern "C" {
+extern const backend_kernel batchnorm_cuda[];
+const backend_kernel batchnorm_cuda[] = {
+    {"batchnorm_train",
+     {.name = "batchnorm_train_cuda",
+      .real = F32,
+      .layouts = channels_layouts,
+      .workspace = train_workspace,
+      .run = train_run}},
+    CUDA_ROW("batchnorm_eval", eval_run, channels_layouts),
+    CUDA_END,
+};
+}

@@ -1,0 +1,285 @@
+/* channels.cuh - what the CUDA kernels of batch norm share: threads spread over channels and pixels, and sums for
+ * each channel.
+ *
+ * Channels lie side by side (NHWC, or vectors): a tensor is rows, the pixels of all samples, of C channels. A thread
+ * has 4 channels, or 1 where C is no multiple of 4; a block has a slice of up to 32 of them, and its lines of threads
+ * take the rows in turn. Everything is bound by memory, and there are two passes over it, one for the sums and one
+ * for the elements.
+ *
+ * Where rows are many they are cut into parts. A first launch takes the sums of each part. In a second one every
+ * block adds up those of its slice, of all parts, which are few; then it does the elements, from its last row to the
+ * first, for the last ones are still in the cache. Where rows are few a block has its slice whole, and does both in
+ * one launch.
+ *
+ * Sums are taken in float by a thread and within a warp, and in double over the warps.
+ */
+#ifndef OPS_BATCHNORM_CHANNELS_CUH
+#define OPS_BATCHNORM_CHANNELS_CUH
+
+#include "backend/cuda/cuda.cuh"
+
+extern "C" {
+#include "ops/batchnorm/batchnorm.h"
+}
+
+/* --- elements ------------------------------------------------------------------------------------------------ */
+
+/* The channels of a thread, as they are stored. Four floats are 16 bytes; of 16 bits, 8 bytes a load are enough for
+ * the bandwidth, and more channels a thread would be too many registers. */
+template <class T, int V> struct alignas(V * sizeof(T)) few {
+    T x[V];
+};
+
+template <int V, class T> static __device__ __forceinline__ few<T, V> get(const T *from, int64_t at)
+{
+    return *(const few<T, V> *)(from + at);
+}
+
+template <int V, class T> static __device__ __forceinline__ void put(T *to, int64_t at, few<T, V> x)
+{
+    *(few<T, V> *)(to + at) = x;
+}
+
+/* A number as it is after it was stored. */
+template <class T> static __device__ __forceinline__ float stored(float x)
+{
+    return to_float(from_float<T>(x));
+}
+
+/* From the variance as it is stored: all kernels find the same bits. */
+static __device__ __forceinline__ float scale_of(float wei, float var, float epsilon)
+{
+    return wei / sqrtf(var + epsilon);
+}
+
+/* In one way only, for the gradient computes it again. */
+static __device__ __forceinline__ float normalize(float x, float mean, float scale, float shift)
+{
+    return fmaf(x - mean, scale, shift);
+}
+
+/* --- how work is spread: decided on the host ------------------------------------------------------------------- */
+
+enum {
+    SLICE = 32,              /* channels of a block, at most */
+    BLOCK_THREADS = 1024,    /* at most, and those that a processor has at a time: for 64 registers each */
+    WHOLE_ROWS = 4096,       /* of all tensors that are read, where a block has its slice whole, ... */
+    WHOLE_BYTES = 160 << 10, /* ... and their size: the second pass finds them in the processor's own cache */
+    PROBES = 3,
+};
+
+typedef struct spread {
+    int64_t rows, C;
+    int64_t probe[PROBES]; /* the first elements of rows here and there */
+    double share;          /* 1 / rows */
+    int each;              /* channels of a thread */
+    int lanes;             /* threads side by side; a power of two, up to 32 */
+    int threads;           /* of a block: lines of lanes; a multiple of 32 */
+    int slices, parts;     /* the grid */
+    int chunk;             /* rows of a part; the last one may have fewer */
+    bool whole;            /* one launch does it */
+} spread;
+
+/* The power of two from `least` on, but at most `most`. */
+static inline int power_of_two(int64_t least, int most)
+{
+    int p = 1;
+    while (p < least && p < most)
+        p *= 2;
+    return p;
+}
+
+static inline void set_lanes(spread *f, int lanes)
+{
+    const int64_t width = lanes * f->each;
+    f->lanes = lanes;
+    f->slices = (int)((f->C + width - 1) / width);
+}
+
+static inline spread spread_start(const shape *src)
+{
+    const int64_t C = src->dim[1], rows = shape_count(src) / C;
+    spread f = {.rows = rows, .C = C, .share = 1 / (double)rows, .each = C % 4 ? 1 : 4};
+    for (int k = 0; k < PROBES; k++)
+        f.probe[k] = rows * (3 * k + 2) / 11 * C; /* not where all pictures begin or end */
+    set_lanes(&f, power_of_two(C / f.each, SLICE / f.each));
+    return f;
+}
+
+/* Blocks with a part of the rows each, as many as the GPU runs at a time. */
+static inline spread spread_parts(const shape *src, int processors)
+{
+    spread f = spread_start(src);
+    f.threads =
+        f.slices <= 4 ? BLOCK_THREADS : BLOCK_THREADS / 2; /* many slices share the processors out better so */
+    const int64_t lines = f.threads / f.lanes, blocks = (int64_t)processors * (BLOCK_THREADS / f.threads);
+    int64_t parts = blocks / f.slices;
+    if (parts > f.rows / (2 * lines))
+        parts = f.rows / (2 * lines);
+    if (parts < 1)
+        parts = 1;
+    f.chunk = (int)((f.rows + parts - 1) / parts);
+    f.parts = (int)((f.rows + f.chunk - 1) / f.chunk);
+    return f;
+}
+
+/* The same for two passes; `tensors` are read in the first one. With few channels the slices are narrower where a
+ * block has its slice whole, so that more processors have one. */
+static inline spread spread_passes(const shape *src, int tensors, int processors)
+{
+    spread f = spread_start(src);
+    while (f.lanes > 1 && 2 * f.slices <= processors)
+        set_lanes(&f, f.lanes / 2);
+    const int64_t rows = f.rows * tensors;
+    if (rows > WHOLE_ROWS || rows * f.lanes * f.each * (int64_t)sizeof(float) > WHOLE_BYTES)
+        return spread_parts(src, processors);
+    f.threads = f.lanes * power_of_two((f.rows + 3) / 4, BLOCK_THREADS / f.lanes);
+    if (f.threads < 32)
+        f.threads = 32;
+    f.chunk = (int)f.rows;
+    f.parts = 1;
+    f.whole = true;
+    return f;
+}
+
+/* Two numbers for each channel of each part, and one more. */
+static inline int64_t spread_workspace(const spread *f)
+{
+    return f->whole ? 0 : (2 * (int64_t)f->parts + 1) * f->C * (int64_t)sizeof(float);
+}
+
+/* All tensors of the node's size as its output is, everything else plain. */
+static inline void channels_layouts(const graph *g, const node *n, layout *in, layout *out)
+{
+    const shape *s = &g->values[n->out[0]].shape;
+    const layout l = cuda_layout(g, n->out[0]);
+    for (int k = 0; k < n->nin; k++)
+        if (shape_equal(&g->values[n->in[k]].shape, s))
+            in[k] = l;
+    for (int k = 0; k < n->nout; k++)
+        if (shape_equal(&g->values[n->out[k]].shape, s))
+            out[k] = l;
+}
+
+/* --- threads --------------------------------------------------------------------------------------------------- */
+
+/* The elements of a thread: V channels of `count` rows. */
+typedef struct walk {
+    int64_t at, step; /* the first one; from one row to the next */
+    int count;        /* 0 too where there is no such channel */
+    int first;        /* of its channels, within the slice */
+    bool leads;       /* it is of the first line */
+} walk;
+
+/* backward: from the last row to the first. */
+template <int V> static __device__ __forceinline__ walk walk_of(const spread &f, bool backward)
+{
+    const int lane = threadIdx.x % f.lanes, line = threadIdx.x / f.lanes, lines = blockDim.x / f.lanes;
+    const int64_t c = ((int64_t)blockIdx.x * f.lanes + lane) * V, begin = (int64_t)blockIdx.y * f.chunk;
+    const int rows = f.rows - begin < f.chunk ? (int)(f.rows - begin) : f.chunk;
+    walk w;
+    w.at = (begin + (backward ? rows - 1 - line : line)) * f.C + c;
+    w.step = (backward ? -lines : lines) * f.C;
+    w.count = c < f.C && line < rows ? (rows - 1 - line) / lines + 1 : 0;
+    w.first = lane * V;
+    w.leads = line == 0;
+    return w;
+}
+
+/* The first threads of a block have one channel each, for what is done once for a channel. */
+typedef struct own {
+    int64_t c;
+    bool mine; /* there is such a channel */
+    float wei, bia, mean, var;
+} own;
+
+/* Read early: nothing has to wait for it later. */
+static __device__ __forceinline__ own own_of(const spread &f, const batchnorm_args &a)
+{
+    const int width = f.lanes * f.each;
+    own o = {.c = (int64_t)blockIdx.x * width + threadIdx.x, .wei = 1};
+    o.mine = (int)threadIdx.x < width && o.c < f.C;
+    if (o.mine && a.wei) {
+        o.wei = ((const float *)a.wei)[o.c];
+        o.bia = ((const float *)a.bia)[o.c];
+    }
+    if (o.mine && a.mean) {
+        o.mean = ((const float *)a.mean)[o.c];
+        o.var = ((const float *)a.var)[o.c];
+    }
+    return o;
+}
+
+/* --- sums ------------------------------------------------------------------------------------------------------ */
+
+/* What the threads of a block share, for each channel of the slice. */
+typedef struct room {
+    float warp[BLOCK_THREADS / 32][2][SLICE];
+    double total[2][SLICE];
+    float base[SLICE];
+    float mean[SLICE], scale[SLICE], shift[SLICE]; /* (src - mean) * scale + shift */
+    float level[SLICE], tilt[SLICE];
+} room;
+
+static __device__ __forceinline__ void set_affine(room *r, const own &o, float mean, float var, float epsilon)
+{
+    r->mean[threadIdx.x] = mean;
+    r->scale[threadIdx.x] = scale_of(o.wei, var, epsilon);
+    r->shift[threadIdx.x] = o.bia;
+}
+
+/* Adds two numbers for each of V channels over the lines of a block, into room.total, and waits. */
+template <int V> static __device__ __forceinline__ void block_sums(int lanes, float *first, float *second, room *r)
+{
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32;
+#pragma unroll
+    for (int v = 0; v < V; v++) {
+        for (int d = 16; d >= lanes; d >>= 1) {
+            first[v] += __shfl_xor_sync(0xffffffffu, first[v], d);
+            second[v] += __shfl_xor_sync(0xffffffffu, second[v], d);
+        }
+        if (lane < lanes) {
+            r->warp[warp][0][lane * V + v] = first[v];
+            r->warp[warp][1][lane * V + v] = second[v];
+        }
+    }
+    __syncthreads();
+    for (int t = threadIdx.x; t < 2 * SLICE; t += blockDim.x) {
+        const int which = t / SLICE, c = t % SLICE;
+        double sum[4] = {0}; /* four, for one addition need not wait for the other */
+        for (int w = 0; w < warps && c < lanes * V; w += 4)
+#pragma unroll
+            for (int k = 0; k < 4; k++)
+                sum[k] += w + k < warps ? r->warp[w + k][which][c] : 0.f;
+        r->total[which][c] = (sum[0] + sum[1]) + (sum[2] + sum[3]);
+    }
+    __syncthreads();
+}
+
+/* The sums of a part, from room.total into the workspace. */
+static __device__ __forceinline__ void put_part(float *sums, const spread &f, const own &o, const room *r)
+{
+    if (!o.mine)
+        return;
+    float *to = sums + 2 * blockIdx.y * f.C + o.c;
+    to[0] = (float)r->total[0][threadIdx.x];
+    to[f.C] = (float)r->total[1][threadIdx.x];
+}
+
+/* The sums of all parts, from the workspace into room.total. */
+static __device__ __forceinline__ void add_parts(const float *sums, const spread &f, room *r)
+{
+    const int width = f.lanes * f.each, group = threadIdx.x / width, groups = blockDim.x / width;
+    const int64_t c = (int64_t)blockIdx.x * width + threadIdx.x % width;
+    float first = 0, second = 0;
+    if (c < f.C) {
+#pragma unroll 4
+        for (int p = group; p < f.parts; p += groups) {
+            first += sums[2 * p * f.C + c];
+            second += sums[(2 * p + 1) * f.C + c];
+        }
+    }
+    block_sums<1>(width, &first, &second, r);
+}
+
+#endif

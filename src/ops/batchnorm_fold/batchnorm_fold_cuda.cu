@@ -1,0 +1,60 @@
+/* batchnorm_fold_cuda.cu - weights and bias with batch norm made part of them, on NVIDIA GPUs. Output channels are
+ * outermost: a block has one. The weights are read in floats, and written as the convolution wants them. */
+#include "ops/batchnorm/channels.cuh"
+
+extern "C" {
+#include "ops/batchnorm_fold/batchnorm_fold.h"
+}
+
+/* inner: the weights of a channel. */
+template <class T> static __global__ void fold(fold_args a, int64_t inner, const float *wei, T *out, float *shift)
+{
+    const float *bia = (const float *)a.bia, *gamma = (const float *)a.gamma, *beta = (const float *)a.beta;
+    const int64_t k = blockIdx.x, first = k * inner;
+    const float scale = scale_of(gamma ? gamma[k] : 1, ((const float *)a.var)[k], (float)a.epsilon);
+    if (threadIdx.x == 0)
+        shift[k] = fmaf((bia ? bia[k] : 0) - ((const float *)a.mean)[k], scale, beta ? beta[k] : 0);
+    if (inner % 4) {
+        for (int64_t i = first + threadIdx.x; i < first + inner; i += blockDim.x)
+            out[i] = from_float<T>(wei[i] * scale);
+        return;
+    }
+    for (int64_t i = first + 4 * threadIdx.x; i < first + inner; i += 4 * blockDim.x) {
+        const few<float, 4> x = get<4>(wei, i);
+        few<T, 4> y;
+#pragma unroll
+        for (int v = 0; v < 4; v++)
+            y.x[v] = from_float<T>(x.x[v] * scale);
+        put<4>(out, i, y);
+    }
+}
+
+template <class T> static void start(const step *s)
+{
+    const int64_t K = s->in[0].shape.dim[0], inner = s->in[0].count / K;
+    const float *wei = (const float *)s->in[0].data;
+    const int threads = inner >= 512 ? 128 : 32;
+    fold<T><<<(unsigned)K, threads, 0, stream_of(s)>>>(fold_args_of(s), inner, wei, (T *)s->out[0].data,
+                                                       (float *)s->out[1].data);
+}
+
+static brasa_status fold_run(const step *s)
+{
+    BY_TYPE(s->out[0].type, start, s);
+    return cuda_started(s);
+}
+
+/* NHWC of weights has the output channels outermost. */
+static void fold_layouts(const graph *g, const node *n, layout *in, layout *out)
+{
+    in[0] = cuda_layout_f32(g, n->in[0]);
+    out[0] = cuda_layout(g, n->out[0]);
+}
+
+extern "C" {
+extern const backend_kernel batchnorm_fold_cuda[];
+const backend_kernel batchnorm_fold_cuda[] = {
+    CUDA_ROW("batchnorm_fold", fold_run, fold_layouts),
+    CUDA_END,
+};
+}
