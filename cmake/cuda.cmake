@@ -29,7 +29,7 @@ if(cudnn_include AND CUDAToolkit_FOUND)
        src/ops/*/*_cublaslt.c)
   # What the kernels use of the program's own code, once more: it keeps nothing.
   file(GLOB cuda_core CONFIGURE_DEPENDS src/core/context.c src/core/layout.c src/core/shape.c src/core/pool.c
-       src/core/replace.c src/core/isa.c src/core/threads.c src/core/cgroup.c src/ops/window.c)
+       src/core/replace.c src/core/isa.c src/core/threads.c src/core/cgroup.c)
   add_library(brasa_cuda MODULE ${cuda_sources} ${cuda_core})
   set_target_properties(brasa_cuda PROPERTIES PREFIX "" C_VISIBILITY_PRESET hidden CUDA_VISIBILITY_PRESET hidden
                         CUDA_STANDARD 20 CUDA_RUNTIME_LIBRARY Static LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR})
@@ -38,6 +38,7 @@ if(cudnn_include AND CUDAToolkit_FOUND)
   target_compile_options(brasa_cuda PRIVATE $<$<COMPILE_LANGUAGE:C>:-Wall -Wextra -Wshadow -Werror
                          -Wno-missing-field-initializers>
                          $<$<COMPILE_LANGUAGE:CUDA>:--fmad=true -Xcompiler=-Wall,-Wno-missing-field-initializers>)
+  target_link_options(brasa_cuda PRIVATE -Wl,--no-undefined)
   target_link_libraries(brasa_cuda PRIVATE CUDA::cudart_static m ${CMAKE_DL_LIBS})
   if(OpenMP_C_FOUND)
     target_link_libraries(brasa_cuda PRIVATE OpenMP::OpenMP_C)

@@ -68,13 +68,3 @@ brasa_status window_infer_pool(infer_args *a, window_attr *t)
                           p->bottom, p->right, t->size.h, t->size.w);
     return window_infer(a, t, a->in[0].dim[1]);
 }
-
-window window_y(const window_attr *t, const shape *src, const shape *dst)
-{
-    return (window){src->dim[2], dst->dim[2], t->size.h, t->stride.h, t->dilation.h, t->pad.top, t->pad.bottom};
-}
-
-window window_x(const window_attr *t, const shape *src, const shape *dst)
-{
-    return (window){src->dim[3], dst->dim[3], t->size.w, t->stride.w, t->dilation.w, t->pad.left, t->pad.right};
-}

@@ -30,8 +30,17 @@ typedef struct window {
 } window;
 
 /* The height and the width of a window over src that gives dst, both N x C x H x W. */
-window window_y(const window_attr *t, const shape *src, const shape *dst);
-window window_x(const window_attr *t, const shape *src, const shape *dst);
+static inline window window_y(const window_attr *t, const shape *src, const shape *dst)
+{
+    const window y = {src->dim[2], dst->dim[2], t->size.h, t->stride.h, t->dilation.h, t->pad.top, t->pad.bottom};
+    return y;
+}
+
+static inline window window_x(const window_attr *t, const shape *src, const shape *dst)
+{
+    const window x = {src->dim[3], dst->dim[3], t->size.w, t->stride.w, t->dilation.w, t->pad.left, t->pad.right};
+    return x;
+}
 
 typedef struct span { /* lo, lo + 1, ..., hi - 1; empty where lo = hi */
     int64_t lo, hi;

@@ -10,27 +10,23 @@ typedef struct forward {
     batchnorm_args in;
     void *dst;
     float *mean, *var; /* written in training */
-    float *sums;       /* of the parts; behind them, base */
+    double *sums;      /* of the parts; behind them, base */
     spread f;
     float epsilon;
-    activation act;
+    bounds act;
 } forward;
 
 /* --- statistics ------------------------------------------------------------------------------------------------ */
 
-/* Rows that a thread reads at a time: 64 bytes, for so much must be under way. */
-template <class T, int V> struct rows {
-    static const int N = V == 1 ? 8 : 16 / sizeof(T);
-    few<T, V> x[N];
-};
-
-template <class T, int V>
-static __device__ __forceinline__ void rows_get(rows<T, V> *to, const T *from, const walk &w, int k)
+/* N rows of a thread, from its row k on, which is at `at`. */
+template <class T, int V, int N>
+static __device__ __forceinline__ void rows_get(few<T, V> (&to)[N], const void *from, const walk &w, int k,
+                                                int64_t at)
 {
 #pragma unroll
-    for (int i = 0; i < rows<T, V>::N; i++)
+    for (int i = 0; i < N; i++, at += w.step)
         if (k + i < w.count)
-            to->x[i] = get<V>(from, w.at + (k + i) * w.step);
+            to[i] = get<T, V>(from, at);
 }
 
 static __device__ __forceinline__ float middle(float a, float b, float c)
@@ -40,40 +36,41 @@ static __device__ __forceinline__ float middle(float a, float b, float c)
 
 /* Of three numbers of the channel the one in the middle. It is the same in all blocks. */
 template <class T, int V>
-static __device__ __forceinline__ void find_base(float *base, const T *src, const spread &f, const walk &w)
+static __device__ __forceinline__ void find_base(float *base, const void *src, const spread &f, const walk &w)
 {
     const int64_t c = (int64_t)blockIdx.x * f.lanes * V + w.first;
     few<T, V> x[PROBES];
 #pragma unroll
     for (int k = 0; k < PROBES; k++)
-        x[k] = get<V>(src, f.probe[k] + c);
+        x[k] = get<T, V>(src, (f.probe[k] + c) * (int64_t)sizeof(T));
 #pragma unroll
     for (int v = 0; v < V; v++)
-        base[v] = middle(to_float(x[0].x[v]), to_float(x[1].x[v]), to_float(x[2].x[v]));
+        base[v] = middle(number(x[0], v), number(x[1], v), number(x[2], v));
 }
 
 /* The sums of the block's part into room.total, and room.base. */
 template <class T, int V> static __device__ __forceinline__ void sum_moments(const forward &j, const walk &w, room *r)
 {
-    const T *src = (const T *)j.in.src;
+    const int N = V == 1 ? 8 : 16 / sizeof(T); /* 64 bytes: so much must be under way */
     float base[V] = {0}, sum[V] = {0}, square[V] = {0};
-    rows<T, V> x;
-    rows_get(&x, src, w, 0);
+    int64_t at = w.at;
+    few<T, V> x[N];
+    rows_get(x, j.in.src, w, 0, at);
     if (w.count)
-        find_base<T, V>(base, src, j.f, w);
-    for (int k = 0; k < w.count; k += x.N) {
+        find_base<T, V>(base, j.in.src, j.f, w);
+    for (int k = 0; k < w.count; k += N) {
 #pragma unroll
-        for (int i = 0; i < x.N; i++) {
+        for (int i = 0; i < N; i++, at += w.step) {
             if (k + i >= w.count)
                 continue;
 #pragma unroll
             for (int v = 0; v < V; v++) {
-                const float d = to_float(x.x[i].x[v]) - base[v];
+                const float d = number(x[i], v) - base[v];
                 sum[v] += d;
                 square[v] = fmaf(d, d, square[v]);
             }
         }
-        rows_get(&x, src, w, k + x.N);
+        rows_get(x, j.in.src, w, k + N, at);
     }
     for (int v = 0; v < V && w.leads; v++)
         r->base[w.first + v] = base[v];
@@ -81,7 +78,7 @@ template <class T, int V> static __device__ __forceinline__ void sum_moments(con
 }
 
 /* Mean and variance of the channels from room.total, written, and what they make of an element. */
-static __device__ __forceinline__ void finish_moments(const forward &j, const own &o, float base, room *r)
+static __device__ __forceinline__ void finish_moments(const forward &j, const own &o, double base, room *r)
 {
     if (o.mine) {
         const double away = r->total[0][threadIdx.x] * j.f.share;
@@ -98,69 +95,72 @@ static __device__ __forceinline__ void finish_moments(const forward &j, const ow
 
 /* --- elements -------------------------------------------------------------------------------------------------- */
 
-/* The rows that a thread normalizes next. */
-template <class T, int V> struct pair {
-    rows<T, V> src, res;
+/* The rows that a thread normalizes next: 32 bytes of each tensor, for as much is on its way out. */
+template <class T, int V> struct both {
+    static const int N = V == 1 ? 4 : 8 / sizeof(T);
+    few<T, V> src[N], res[N];
 };
 
 template <class T, int V>
-static __device__ __forceinline__ void pair_get(pair<T, V> *to, const forward &j, const walk &w, int k)
+static __device__ __forceinline__ void both_get(both<T, V> *to, const forward &j, const walk &w, int k, int64_t at)
 {
-    rows_get(&to->src, (const T *)j.in.src, w, k);
+    rows_get(to->src, j.in.src, w, k, at);
     if (j.in.res)
-        rows_get(&to->res, (const T *)j.in.res, w, k);
+        rows_get(to->res, j.in.res, w, k, at);
 }
 
 /* `x` are the first rows, read before. dst may lie where src or res lies. */
 template <class T, int V>
-static __device__ __forceinline__ void normalize_rows(const forward &j, const walk &w, pair<T, V> x, const room *r)
+static __device__ __forceinline__ void normalize_rows(const forward &j, const walk &w, both<T, V> x, const room *r)
 {
     float mean[V], scale[V], shift[V];
+    int64_t at = w.at;
 #pragma unroll
     for (int v = 0; v < V; v++) {
         mean[v] = r->mean[w.first + v];
         scale[v] = r->scale[w.first + v];
         shift[v] = r->shift[w.first + v];
     }
-    for (int k = 0; k < w.count; k += x.src.N) {
+    for (int k = 0; k < w.count; k += x.N) {
 #pragma unroll
-        for (int i = 0; i < x.src.N; i++) {
-            few<T, V> made;
+        for (int i = 0; i < x.N; i++, at += w.step) {
+            float y[V];
             if (k + i >= w.count)
                 continue;
 #pragma unroll
             for (int v = 0; v < V; v++) {
-                float y = normalize(to_float(x.src.x[i].x[v]), mean[v], scale[v], shift[v]);
+                y[v] = normalize(number(x.src[i], v), mean[v], scale[v], shift[v]);
                 if (j.in.res)
-                    y += to_float(x.res.x[i].x[v]);
-                made.x[v] = from_float<T>(activate(y, j.act));
+                    y[v] += number(x.res[i], v);
+                y[v] = y[v] <= j.act.low ? j.act.low : y[v];
+                y[v] = y[v] >= j.act.high ? j.act.high : y[v];
             }
-            put<V>((T *)j.dst, w.at + (k + i) * w.step, made);
+            put<T, V>(j.dst, at, y);
         }
-        pair_get(&x, j, w, k + x.src.N);
+        both_get(&x, j, w, k + x.N, at);
     }
 }
 
 /* --- kernels --------------------------------------------------------------------------------------------------- */
 
 /* Training, a block with its slice whole. */
-template <class T, int V> static __global__ void __launch_bounds__(BLOCK_THREADS) train_whole(const forward j)
+template <class T, int V> static __global__ void __launch_bounds__(WHOLE_THREADS, 1) train_whole(const forward j)
 {
     __shared__ room r;
-    const walk w = walk_of<V>(j.f, false);
+    const walk w = walk_of<T, V>(j.f, false);
     const own o = own_of(j.f, j.in);
-    pair<T, V> x;
+    both<T, V> x;
     sum_moments<T, V>(j, w, &r);
-    pair_get(&x, j, w, 0);
+    both_get(&x, j, w, 0, w.at);
     finish_moments(j, o, o.mine ? r.base[threadIdx.x] : 0, &r);
     normalize_rows<T, V>(j, w, x, &r);
 }
 
 /* Training in two launches: the sums of a part. */
-template <class T, int V> static __global__ void __launch_bounds__(BLOCK_THREADS) train_sums(const forward j)
+template <class T, int V> static __global__ void __launch_bounds__(BLOCK_THREADS, 1) train_sums(const forward j)
 {
     __shared__ room r;
-    const walk w = walk_of<V>(j.f, false);
+    const walk w = walk_of<T, V>(j.f, false);
     const own o = own_of(j.f, {});
     sum_moments<T, V>(j, w, &r);
     put_part(j.sums, j.f, o, &r);
@@ -169,27 +169,27 @@ template <class T, int V> static __global__ void __launch_bounds__(BLOCK_THREADS
 }
 
 /* And the elements of a part. */
-template <class T, int V> static __global__ void __launch_bounds__(BLOCK_THREADS) train_elements(const forward j)
+template <class T, int V> static __global__ void __launch_bounds__(BLOCK_THREADS, 1) train_elements(const forward j)
 {
     __shared__ room r;
-    const walk w = walk_of<V>(j.f, true);
+    const walk w = walk_of<T, V>(j.f, true);
     const own o = own_of(j.f, j.in);
-    const float base = o.mine ? j.sums[2 * j.f.parts * j.f.C + o.c] : 0;
-    pair<T, V> x;
-    pair_get(&x, j, w, 0);
+    const double base = o.mine ? j.sums[2 * j.f.parts * j.f.C + o.c] : 0;
+    both<T, V> x;
+    both_get(&x, j, w, 0, w.at);
     add_parts(j.sums, j.f, &r);
     finish_moments(j, o, base, &r);
     normalize_rows<T, V>(j, w, x, &r);
 }
 
 /* With the statistics that are there. */
-template <class T, int V> static __global__ void __launch_bounds__(BLOCK_THREADS) eval_elements(const forward j)
+template <class T, int V> static __global__ void __launch_bounds__(BLOCK_THREADS, 1) eval_elements(const forward j)
 {
     __shared__ room r;
-    const walk w = walk_of<V>(j.f, false);
+    const walk w = walk_of<T, V>(j.f, false);
     const own o = own_of(j.f, j.in);
-    pair<T, V> x;
-    pair_get(&x, j, w, 0);
+    both<T, V> x;
+    both_get(&x, j, w, 0, w.at);
     if (o.mine)
         set_affine(&r, o, o.mean, o.var, j.epsilon);
     __syncthreads();
@@ -238,10 +238,10 @@ static forward forward_of(const step *s, bool train)
             .dst = s->out[0].data,
             .mean = train ? (float *)s->out[1].data : NULL,
             .var = train ? (float *)s->out[2].data : NULL,
-            .sums = (float *)s->workspace,
+            .sums = (double *)s->workspace,
             .f = train ? train_spread(s->attr, src, processors) : spread_parts(src, processors),
             .epsilon = (float)((const batchnorm_attr *)s->attr)->epsilon,
-            .act = s->node->act};
+            .act = bounds_of(s->node->act)};
 }
 
 static brasa_status train_run(const step *s)

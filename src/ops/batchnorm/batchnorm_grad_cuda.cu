@@ -6,53 +6,36 @@ typedef struct backward {
     batchnorm_args in;
     void *dsrc, *dres;  /* dres may be NULL, ... */
     float *dwei, *dbia; /* ... and these */
-    float *sums;        /* of the parts */
+    double *sums;       /* of the parts */
     spread f;
     float epsilon;
-    activation flat;
+    bounds flat;
     bool flows; /* through mean and var */
 } backward;
 
 /* --- the gradient behind the activation ------------------------------------------------------------------------ */
 
-/* What it is made of: dres is that already. */
-template <class T> struct slope {
-    const T *src, *ddst, *more, *dst; /* more and dst may be NULL */
-    activation flat;
-};
-
-template <class T> static __device__ __forceinline__ slope<T> slope_first(const backward &j)
-{
-    return {(const T *)j.in.src, (const T *)j.in.ddst, (const T *)j.in.more, (const T *)j.in.dst, j.flat};
-}
-
-template <class T> static __device__ __forceinline__ slope<T> slope_second(const backward &j)
-{
-    if (j.dres)
-        return {(const T *)j.in.src, (const T *)j.dres, NULL, NULL, ACT_NONE};
-    return slope_first<T>(j);
-}
-
-/* Rows that a thread reads at a time: 32 bytes of each tensor. */
-template <class T, int V> struct rows {
-    static const int N = V == 1 ? 4 : 8 / sizeof(T);
+/* Rows that a thread reads at a time: 64 bytes of all tensors. E: there are others than src and ddst. */
+template <class T, int V, bool E> struct rows {
+    static const int N = (V == 1 ? 4 : 8 / sizeof(T)) / (E ? 2 : 1);
     few<T, V> src[N], ddst[N], more[N], dst[N];
 };
 
-template <class T, int V>
-static __device__ __forceinline__ void rows_get(rows<T, V> *to, const slope<T> &g, const walk &w, int k)
+/* From row k on, which is at `at`. */
+template <class T, int V, bool E>
+static __device__ __forceinline__ void rows_get(rows<T, V, E> *to, const backward &j, const walk &w, int k,
+                                                int64_t at)
 {
 #pragma unroll
-    for (int i = 0; i < rows<T, V>::N; i++) {
-        const int64_t at = w.at + (k + i) * w.step;
+    for (int i = 0; i < to->N; i++, at += w.step) {
         if (k + i >= w.count)
             continue;
-        to->src[i] = get<V>(g.src, at);
-        to->ddst[i] = get<V>(g.ddst, at);
-        if (g.more)
-            to->more[i] = get<V>(g.more, at);
-        if (g.dst)
-            to->dst[i] = get<V>(g.dst, at);
+        to->src[i] = get<T, V>(j.in.src, at);
+        to->ddst[i] = get<T, V>(j.in.ddst, at);
+        if (E && j.in.more)
+            to->more[i] = get<T, V>(j.in.more, at);
+        if (E && j.in.dst)
+            to->dst[i] = get<T, V>(j.in.dst, at);
     }
 }
 
@@ -73,50 +56,52 @@ template <int V> static __device__ __forceinline__ affine<V> affine_get(const ro
     return f;
 }
 
-/* What of ddst passes the activation, of channel v of row i. */
-template <class T, int V>
-static __device__ __forceinline__ float passes(const slope<T> &g, const rows<T, V> &x, const affine<V> &f, int i,
-                                               int v)
+/* What of ddst passes the activation, of row i; where there is dres, as it is stored there. */
+template <class T, int V, bool E>
+static __device__ __forceinline__ void passes(float *d, const backward &j, const rows<T, V, E> &x, const affine<V> &f,
+                                              int i)
 {
-    float d = to_float(x.ddst[i].x[v]);
-    if (g.more)
-        d += to_float(x.more[i].x[v]);
-    if (g.flat == ACT_NONE)
-        return d;
-    const float y = g.dst ? to_float(x.dst[i].x[v])
-                          : stored<T>(normalize(to_float(x.src[i].x[v]), f.mean[v], f.scale[v], f.shift[v]));
-    return y <= 0 || (g.flat == ACT_RELU6 && y >= 6) ? 0.f : d;
+#pragma unroll
+    for (int v = 0; v < V; v++) {
+        const float again = normalize(number(x.src[i], v), f.mean[v], f.scale[v], f.shift[v]);
+        const float y = E && j.in.dst ? number(x.dst[i], v) : again;
+        const float sum = E && j.in.more ? number(x.ddst[i], v) + number(x.more[i], v) : number(x.ddst[i], v);
+        d[v] = (y <= j.flat.low) | (y >= j.flat.high) ? 0 : sum;
+    }
+    if (E && j.dres && j.in.more) {
+        const few<T, V> kept = few_of<T, V>(d);
+#pragma unroll
+        for (int v = 0; v < V; v++)
+            d[v] = number(kept, v);
+    }
 }
 
 /* --- two passes ------------------------------------------------------------------------------------------------ */
 
 /* The sums of the gradient and of the gradient times src - mean over the block's part, into room.total; and dres. `x`
  * are the first rows, read before. */
-template <class T, int V>
-static __device__ __forceinline__ void sum_slopes(const backward &j, const walk &w, rows<T, V> x, room *r)
+template <class T, int V, bool E>
+static __device__ __forceinline__ void sum_slopes(const backward &j, const walk &w, rows<T, V, E> x, room *r)
 {
-    const slope<T> g = slope_first<T>(j);
     const affine<V> f = affine_get<V>(r, w);
     float sum[V] = {0}, product[V] = {0};
+    int64_t at = w.at;
     for (int k = 0; k < w.count; k += x.N) {
 #pragma unroll
-        for (int i = 0; i < x.N; i++) {
-            few<T, V> kept;
+        for (int i = 0; i < x.N; i++, at += w.step) {
+            float d[V];
             if (k + i >= w.count)
                 continue;
+            passes(d, j, x, f, i);
 #pragma unroll
             for (int v = 0; v < V; v++) {
-                float d = passes(g, x, f, i, v);
-                kept.x[v] = from_float<T>(d);
-                if (j.dres)
-                    d = to_float(kept.x[v]); /* which the second pass will find */
-                sum[v] += d;
-                product[v] = fmaf(d, to_float(x.src[i].x[v]) - f.mean[v], product[v]);
+                sum[v] += d[v];
+                product[v] = fmaf(d[v], number(x.src[i], v) - f.mean[v], product[v]);
             }
             if (j.dres)
-                put<V>((T *)j.dres, w.at + (k + i) * w.step, kept);
+                put<T, V>(j.dres, at, d);
         }
-        rows_get(&x, g, w, k + x.N);
+        rows_get(&x, j, w, k + x.N, at);
     }
     block_sums<V>(j.f.lanes, sum, product, r);
 }
@@ -138,12 +123,12 @@ static __device__ __forceinline__ void finish_slopes(const backward &j, const ow
 }
 
 /* dsrc = scale (gradient - level - (src - mean) tilt). It may lie where an input lies. */
-template <class T, int V>
-static __device__ __forceinline__ void write_slopes(const backward &j, const walk &w, rows<T, V> x, const room *r)
+template <class T, int V, bool E>
+static __device__ __forceinline__ void write_slopes(const backward &j, const walk &w, rows<T, V, E> x, const room *r)
 {
-    const slope<T> g = slope_second<T>(j);
     const affine<V> f = affine_get<V>(r, w);
     float level[V], tilt[V];
+    int64_t at = w.at;
 #pragma unroll
     for (int v = 0; v < V; v++) {
         level[v] = r->level[w.first + v];
@@ -151,18 +136,17 @@ static __device__ __forceinline__ void write_slopes(const backward &j, const wal
     }
     for (int k = 0; k < w.count; k += x.N) {
 #pragma unroll
-        for (int i = 0; i < x.N; i++) {
-            few<T, V> made;
+        for (int i = 0; i < x.N; i++, at += w.step) {
+            float d[V];
             if (k + i >= w.count)
                 continue;
+            passes(d, j, x, f, i);
 #pragma unroll
-            for (int v = 0; v < V; v++) {
-                const float away = to_float(x.src[i].x[v]) - f.mean[v];
-                made.x[v] = from_float<T>(f.scale[v] * (passes(g, x, f, i, v) - level[v] - away * tilt[v]));
-            }
-            put<V>((T *)j.dsrc, w.at + (k + i) * w.step, made);
+            for (int v = 0; v < V; v++)
+                d[v] = f.scale[v] * (d[v] - level[v] - (number(x.src[i], v) - f.mean[v]) * tilt[v]);
+            put<T, V>(j.dsrc, at, d);
         }
-        rows_get(&x, g, w, k + x.N);
+        rows_get(&x, j, w, k + x.N, at);
     }
 }
 
@@ -174,69 +158,92 @@ static __device__ __forceinline__ void set_own_affine(const backward &j, const o
         set_affine(r, o, o.mean, o.var, j.epsilon);
 }
 
-/* A block with its slice whole. */
-template <class T, int V> static __global__ void __launch_bounds__(BLOCK_THREADS) grad_whole(const backward j)
+/* A block with its slice whole: all that the second pass reads is in the cache, and dres of no use to it. */
+template <class T, int V, bool E>
+static __global__ void __launch_bounds__(WHOLE_THREADS, 1) grad_whole(const backward j)
 {
     __shared__ room r;
-    const walk w = walk_of<V>(j.f, false);
+    const walk w = walk_of<T, V>(j.f, false);
     const own o = own_of(j.f, j.in);
-    rows<T, V> x;
-    rows_get(&x, slope_first<T>(j), w, 0);
+    rows<T, V, E> x;
+    rows_get(&x, j, w, 0, w.at);
     set_own_affine(j, o, &r);
     __syncthreads();
-    sum_slopes<T, V>(j, w, x, &r);
-    rows_get(&x, slope_second<T>(j), w, 0);
+    sum_slopes(j, w, x, &r);
     finish_slopes(j, o, &r);
-    write_slopes<T, V>(j, w, x, &r);
+    rows_get(&x, j, w, 0, w.at);
+    write_slopes(j, w, x, &r);
 }
 
 /* Two launches: the sums of a part, and dres. */
-template <class T, int V> static __global__ void __launch_bounds__(BLOCK_THREADS) grad_sums(const backward j)
+template <class T, int V, bool E>
+static __global__ void __launch_bounds__(BLOCK_THREADS, 1) grad_sums(const backward j)
 {
     __shared__ room r;
-    const walk w = walk_of<V>(j.f, false);
+    const walk w = walk_of<T, V>(j.f, false);
     const own o = own_of(j.f, j.in);
-    rows<T, V> x;
-    rows_get(&x, slope_first<T>(j), w, 0);
+    rows<T, V, E> x;
+    rows_get(&x, j, w, 0, w.at);
     set_own_affine(j, o, &r);
     __syncthreads();
-    sum_slopes<T, V>(j, w, x, &r);
+    sum_slopes(j, w, x, &r);
     put_part(j.sums, j.f, o, &r);
 }
 
 /* And the elements of a part. */
-template <class T, int V> static __global__ void __launch_bounds__(BLOCK_THREADS) grad_elements(const backward j)
+template <class T, int V, bool E>
+static __global__ void __launch_bounds__(BLOCK_THREADS, 1) grad_elements(const backward j)
 {
     __shared__ room r;
-    const walk w = walk_of<V>(j.f, true);
+    const walk w = walk_of<T, V>(j.f, true);
     const own o = own_of(j.f, j.in);
-    rows<T, V> x;
-    rows_get(&x, slope_second<T>(j), w, 0);
+    rows<T, V, E> x;
+    rows_get(&x, j, w, 0, w.at);
     add_parts(j.sums, j.f, &r);
     set_own_affine(j, o, &r);
     finish_slopes(j, o, &r);
-    write_slopes<T, V>(j, w, x, &r);
+    write_slopes(j, w, x, &r);
 }
 
 /* --- starting them --------------------------------------------------------------------------------------------- */
 
-template <class T, int V> static void start_few(const backward &j, cudaStream_t stream)
+typedef enum pass { PASS_SUMS, PASS_ELEMENTS, PASS_BOTH } pass;
+
+template <class T, int V, bool E> static void start_rows(const backward &j, pass p, cudaStream_t stream)
 {
     const dim3 grid(j.f.slices, j.f.parts);
-    if (j.f.whole) {
-        grad_whole<T, V><<<grid, j.f.threads, 0, stream>>>(j);
-    } else {
-        grad_sums<T, V><<<grid, j.f.threads, 0, stream>>>(j);
-        grad_elements<T, V><<<grid, j.f.threads, 0, stream>>>(j);
-    }
+    if (p == PASS_BOTH)
+        grad_whole<T, V, E><<<grid, j.f.threads, 0, stream>>>(j);
+    else if (p == PASS_SUMS)
+        grad_sums<T, V, E><<<grid, j.f.threads, 0, stream>>>(j);
+    else
+        grad_elements<T, V, E><<<grid, j.f.threads, 0, stream>>>(j);
 }
 
-template <class T> static void start(const backward &j, cudaStream_t stream)
+template <class T> static void start_pass(const backward &j, pass p, cudaStream_t stream)
 {
-    if (j.f.each == 4)
-        start_few<T, 4>(j, stream);
+    const bool extra = j.in.more || j.in.dst;
+    if (j.f.each == 4 && extra)
+        start_rows<T, 4, true>(j, p, stream);
+    else if (j.f.each == 4)
+        start_rows<T, 4, false>(j, p, stream);
     else
-        start_few<T, 1>(j, stream);
+        start_rows<T, 1, true>(j, p, stream);
+}
+
+template <class T> static void start(backward j, cudaStream_t stream)
+{
+    if (j.f.whole) {
+        start_pass<T>(j, PASS_BOTH, stream);
+        return;
+    }
+    start_pass<T>(j, PASS_SUMS, stream);
+    if (j.dres) { /* is there now */
+        j.in.ddst = j.dres;
+        j.in.more = j.in.dst = j.dres = NULL;
+        j.flat = bounds_of(ACT_NONE);
+    }
+    start_pass<T>(j, PASS_ELEMENTS, stream);
 }
 
 static spread grad_spread(const void *attr, const shape *src, int processors)
@@ -251,6 +258,14 @@ static int64_t grad_workspace(const graph *g, const node *n)
     return spread_workspace(&f);
 }
 
+/* Told from what was stored: in 16 bits that is 6 already for what comes near it, and 0 for what is next to nothing.
+ */
+static bounds flat_of(activation act, bool halves)
+{
+    const bounds b = bounds_of(act);
+    return halves ? (bounds){b.low + 0x1p-134f, b.high - 0x1p-6f} : b;
+}
+
 static void grad_start(const step *s, bool flows)
 {
     const batchnorm_attr *t = (const batchnorm_attr *)s->attr;
@@ -259,10 +274,10 @@ static void grad_start(const step *s, bool flows)
                         .dres = t->keeps_dres ? s->out[s->nout - 1].data : NULL,
                         .dwei = t->affine ? (float *)s->out[1].data : NULL,
                         .dbia = t->affine ? (float *)s->out[2].data : NULL,
-                        .sums = (float *)s->workspace,
+                        .sums = (double *)s->workspace,
                         .f = grad_spread(t, &s->in[0].shape, queue_of(s)->processors),
                         .epsilon = (float)t->epsilon,
-                        .flat = t->flat,
+                        .flat = flat_of(t->flat, s->in[0].type == BF16),
                         .flows = flows};
     BY_TYPE(s->in[0].type, start, j, stream_of(s));
 }

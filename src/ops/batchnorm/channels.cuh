@@ -11,7 +11,7 @@
  * first, for the last ones are still in the cache. Where rows are few a block has its slice whole, and does both in
  * one launch.
  *
- * Sums are taken in float by a thread and within a warp, and in double over the warps.
+ * Sums are taken in float by a thread and within a warp, and in double from there on.
  */
 #ifndef OPS_BATCHNORM_CHANNELS_CUH
 #define OPS_BATCHNORM_CHANNELS_CUH
@@ -29,21 +29,45 @@ extern "C" {
 template <class T, int V> struct alignas(V * sizeof(T)) few {
     T x[V];
 };
+/* Two in a register: as an array they would take one each. */
+template <> struct alignas(8) few<bf16, 4> {
+    unsigned pair[2];
+};
 
-template <int V, class T> static __device__ __forceinline__ few<T, V> get(const T *from, int64_t at)
+template <class T, int V> static __device__ __forceinline__ float number(const few<T, V> &x, int v)
 {
-    return *(const few<T, V> *)(from + at);
+    return to_float(x.x[v]);
 }
 
-template <int V, class T> static __device__ __forceinline__ void put(T *to, int64_t at, few<T, V> x)
+template <> __device__ __forceinline__ float number<bf16, 4>(const few<bf16, 4> &x, int v)
 {
-    *(few<T, V> *)(to + at) = x;
+    return __uint_as_float(v % 2 ? x.pair[v / 2] & 0xffff0000u : x.pair[v / 2] << 16);
 }
 
-/* A number as it is after it was stored. */
-template <class T> static __device__ __forceinline__ float stored(float x)
+template <class T, int V> static __device__ __forceinline__ few<T, V> few_of(const float *x)
 {
-    return to_float(from_float<T>(x));
+    few<T, V> y;
+#pragma unroll
+    for (int v = 0; v < V; v++)
+        y.x[v] = from_float<T>(x[v]);
+    return y;
+}
+
+template <> __device__ __forceinline__ few<bf16, 4> few_of<bf16, 4>(const float *x)
+{
+    const __nv_bfloat162 first = __floats2bfloat162_rn(x[0], x[1]), second = __floats2bfloat162_rn(x[2], x[3]);
+    return {{*(const unsigned *)&first, *(const unsigned *)&second}};
+}
+
+/* `at` is in bytes. */
+template <class T, int V> static __device__ __forceinline__ few<T, V> get(const void *from, int64_t at)
+{
+    return *(const few<T, V> *)((const char *)from + at);
+}
+
+template <class T, int V> static __device__ __forceinline__ void put(void *to, int64_t at, const float *x)
+{
+    *(few<T, V> *)((char *)to + at) = few_of<T, V>(x);
 }
 
 /* From the variance as it is stored: all kernels find the same bits. */
@@ -58,11 +82,23 @@ static __device__ __forceinline__ float normalize(float x, float mean, float sca
     return fmaf(x - mean, scale, shift);
 }
 
+/* An activation is flat at and below `low`, at and above `high`; NaN: there is no such bound. So nothing branches on
+ * the activation. */
+typedef struct bounds {
+    float low, high;
+} bounds;
+
+static inline bounds bounds_of(activation act)
+{
+    return {act == ACT_NONE ? NAN : 0.f, act == ACT_RELU6 ? 6.f : NAN};
+}
+
 /* --- how work is spread: decided on the host ------------------------------------------------------------------- */
 
 enum {
     SLICE = 32,              /* channels of a block, at most */
     BLOCK_THREADS = 1024,    /* at most, and those that a processor has at a time: for 64 registers each */
+    WHOLE_THREADS = 512,     /* where a block does both passes: these take more registers */
     WHOLE_ROWS = 4096,       /* of all tensors that are read, where a block has its slice whole, ... */
     WHOLE_BYTES = 160 << 10, /* ... and their size: the second pass finds them in the processor's own cache */
     PROBES = 3,
@@ -133,7 +169,7 @@ static inline spread spread_passes(const shape *src, int tensors, int processors
     const int64_t rows = f.rows * tensors;
     if (rows > WHOLE_ROWS || rows * f.lanes * f.each * (int64_t)sizeof(float) > WHOLE_BYTES)
         return spread_parts(src, processors);
-    f.threads = f.lanes * power_of_two((f.rows + 3) / 4, BLOCK_THREADS / f.lanes);
+    f.threads = f.lanes * power_of_two((f.rows + 3) / 4, WHOLE_THREADS / f.lanes);
     if (f.threads < 32)
         f.threads = 32;
     f.chunk = (int)f.rows;
@@ -145,7 +181,7 @@ static inline spread spread_passes(const shape *src, int tensors, int processors
 /* Two numbers for each channel of each part, and one more. */
 static inline int64_t spread_workspace(const spread *f)
 {
-    return f->whole ? 0 : (2 * (int64_t)f->parts + 1) * f->C * (int64_t)sizeof(float);
+    return f->whole ? 0 : (2 * (int64_t)f->parts + 1) * f->C * (int64_t)sizeof(double);
 }
 
 /* All tensors of the node's size as its output is, everything else plain. */
@@ -165,21 +201,21 @@ static inline void channels_layouts(const graph *g, const node *n, layout *in, l
 
 /* The elements of a thread: V channels of `count` rows. */
 typedef struct walk {
-    int64_t at, step; /* the first one; from one row to the next */
+    int64_t at, step; /* the first row; from one to the next; in bytes */
     int count;        /* 0 too where there is no such channel */
     int first;        /* of its channels, within the slice */
     bool leads;       /* it is of the first line */
 } walk;
 
 /* backward: from the last row to the first. */
-template <int V> static __device__ __forceinline__ walk walk_of(const spread &f, bool backward)
+template <class T, int V> static __device__ __forceinline__ walk walk_of(const spread &f, bool backward)
 {
     const int lane = threadIdx.x % f.lanes, line = threadIdx.x / f.lanes, lines = blockDim.x / f.lanes;
     const int64_t c = ((int64_t)blockIdx.x * f.lanes + lane) * V, begin = (int64_t)blockIdx.y * f.chunk;
     const int rows = f.rows - begin < f.chunk ? (int)(f.rows - begin) : f.chunk;
     walk w;
-    w.at = (begin + (backward ? rows - 1 - line : line)) * f.C + c;
-    w.step = (backward ? -lines : lines) * f.C;
+    w.at = ((begin + (backward ? rows - 1 - line : line)) * f.C + c) * (int64_t)sizeof(T);
+    w.step = (backward ? -lines : lines) * f.C * (int64_t)sizeof(T);
     w.count = c < f.C && line < rows ? (rows - 1 - line) / lines + 1 : 0;
     w.first = lane * V;
     w.leads = line == 0;
@@ -214,7 +250,7 @@ static __device__ __forceinline__ own own_of(const spread &f, const batchnorm_ar
 
 /* What the threads of a block share, for each channel of the slice. */
 typedef struct room {
-    float warp[BLOCK_THREADS / 32][2][SLICE];
+    double warp[BLOCK_THREADS / 32][2][SLICE];
     double total[2][SLICE];
     float base[SLICE];
     float mean[SLICE], scale[SLICE], shift[SLICE]; /* (src - mean) * scale + shift */
@@ -228,8 +264,8 @@ static __device__ __forceinline__ void set_affine(room *r, const own &o, float m
     r->shift[threadIdx.x] = o.bia;
 }
 
-/* Adds two numbers for each of V channels over the lines of a block, into room.total, and waits. */
-template <int V> static __device__ __forceinline__ void block_sums(int lanes, float *first, float *second, room *r)
+/* Adds two numbers, of type R, for each of V channels over the lines of a block, into room.total, and waits. */
+template <int V, class R> static __device__ __forceinline__ void block_sums(int lanes, R *first, R *second, room *r)
 {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32;
 #pragma unroll
@@ -250,28 +286,28 @@ template <int V> static __device__ __forceinline__ void block_sums(int lanes, fl
         for (int w = 0; w < warps && c < lanes * V; w += 4)
 #pragma unroll
             for (int k = 0; k < 4; k++)
-                sum[k] += w + k < warps ? r->warp[w + k][which][c] : 0.f;
+                sum[k] += w + k < warps ? r->warp[w + k][which][c] : 0;
         r->total[which][c] = (sum[0] + sum[1]) + (sum[2] + sum[3]);
     }
     __syncthreads();
 }
 
 /* The sums of a part, from room.total into the workspace. */
-static __device__ __forceinline__ void put_part(float *sums, const spread &f, const own &o, const room *r)
+static __device__ __forceinline__ void put_part(double *sums, const spread &f, const own &o, const room *r)
 {
     if (!o.mine)
         return;
-    float *to = sums + 2 * blockIdx.y * f.C + o.c;
-    to[0] = (float)r->total[0][threadIdx.x];
-    to[f.C] = (float)r->total[1][threadIdx.x];
+    double *to = sums + 2 * blockIdx.y * f.C + o.c;
+    to[0] = r->total[0][threadIdx.x];
+    to[f.C] = r->total[1][threadIdx.x];
 }
 
 /* The sums of all parts, from the workspace into room.total. */
-static __device__ __forceinline__ void add_parts(const float *sums, const spread &f, room *r)
+static __device__ __forceinline__ void add_parts(const double *sums, const spread &f, room *r)
 {
     const int width = f.lanes * f.each, group = threadIdx.x / width, groups = blockDim.x / width;
     const int64_t c = (int64_t)blockIdx.x * width + threadIdx.x % width;
-    float first = 0, second = 0;
+    double first = 0, second = 0;
     if (c < f.C) {
 #pragma unroll 4
         for (int p = group; p < f.parts; p += groups) {

@@ -20,12 +20,12 @@ template <class T> static __global__ void fold(fold_args a, int64_t inner, const
         return;
     }
     for (int64_t i = first + 4 * threadIdx.x; i < first + inner; i += 4 * blockDim.x) {
-        const few<float, 4> x = get<4>(wei, i);
-        few<T, 4> y;
+        const few<float, 4> x = get<float, 4>(wei + i, 0);
+        float y[4];
 #pragma unroll
         for (int v = 0; v < 4; v++)
-            y.x[v] = from_float<T>(x.x[v] * scale);
-        put<4>(out, i, y);
+            y[v] = number(x, v) * scale;
+        put<T, 4>(out + i, 0, y);
     }
 }
 
