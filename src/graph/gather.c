@@ -1,8 +1,8 @@
 /* gather.c - nodes side by side that a device can run at once (kernel.run_many).
  *
  * Autodiff emits the update of a parameter where its gradient is complete, so that the gradient need not be kept. A
- * GPU takes longer to start a small update than to do it: there all updates are put off, together, as far as they can
- * be. That is until something changes what they read (the count of steps), or reads what they write. Likewise all
+ * GPU takes longer to start a small update than to do it: there all updates, also those of running statistics, are put
+ * off, together, as far as they can be. That is until something changes what they read (the count of steps), or reads what they write. Likewise all
  * reorders of state, weights on their way into 16 bits, go to the beginning: what is the same until the end of the
  * step may be copied at once.
  *
@@ -55,9 +55,13 @@ static bool needs_updates(const gathering *w, const node *n)
     return false;
 }
 
-static bool is_update(const node *n)
+/* It writes state alone: parameters and slots, or running statistics. */
+static bool is_update(const graph *g, const node *n)
 {
-    return n->role == ROLE_UPDATE && n->op != &reorder_op && n->kernel->run_many;
+    for (int k = 0; k < n->nout; k++)
+        if (g->values[n->out[k]].kind == VALUE_TEMP)
+            return false;
+    return n->kernel->run_many != NULL;
 }
 
 /* A reorder of state that nothing has written yet. */
@@ -90,7 +94,7 @@ brasa_status pass_gather(graph *g)
     for (int i = 0; i < g->nnodes; i++) {
         if (early[i])
             continue;
-        if (is_update(&g->nodes[i])) {
+        if (is_update(g, &g->nodes[i])) {
             put_off(&w, i);
             continue;
         }
