@@ -202,16 +202,14 @@ descriptor cudnn_add(cudnn_set *s, descriptor x, descriptor b, descriptor y)
     return pointwise_end(s, how, x, b, y);
 }
 
-descriptor cudnn_activate(cudnn_set *s, activation act, descriptor x, descriptor y)
+descriptor cudnn_relu(cudnn_set *s, descriptor x, descriptor y)
 {
     const cudnnNanPropagation_t nan = CUDNN_PROPAGATE_NAN;
-    const double low = 0, high = 6, slope = 0;
+    const double zero = 0;
     descriptor how = pointwise_start(s, CUDNN_POINTWISE_RELU_FWD);
     cudnn_put(s, how, CUDNN_ATTR_POINTWISE_NAN_PROPAGATION, CUDNN_TYPE_NAN_PROPOGATION, 1, &nan);
-    cudnn_put(s, how, CUDNN_ATTR_POINTWISE_RELU_LOWER_CLIP, CUDNN_TYPE_DOUBLE, 1, &low);
-    if (act == ACT_RELU6)
-        cudnn_put(s, how, CUDNN_ATTR_POINTWISE_RELU_UPPER_CLIP, CUDNN_TYPE_DOUBLE, 1, &high);
-    cudnn_put(s, how, CUDNN_ATTR_POINTWISE_RELU_LOWER_CLIP_SLOPE, CUDNN_TYPE_DOUBLE, 1, &slope);
+    cudnn_put(s, how, CUDNN_ATTR_POINTWISE_RELU_LOWER_CLIP, CUDNN_TYPE_DOUBLE, 1, &zero);
+    cudnn_put(s, how, CUDNN_ATTR_POINTWISE_RELU_LOWER_CLIP_SLOPE, CUDNN_TYPE_DOUBLE, 1, &zero);
     cudnn_finish(s, how);
     return pointwise_end(s, how, x, NULL, y);
 }

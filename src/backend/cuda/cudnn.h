@@ -8,7 +8,8 @@
  *
  * Which engines are left out: those whose results differ from run to run; those that sum in less than floats; those
  * by Winograd's algorithm with large tiles, or in 16 bits, which lose digits; and with BRASA_F32 those on tensor
- * cores, which would cut the inputs to 10 bits of fraction.
+ * cores, which would cut the inputs to 10 bits of fraction. Those that are compiled when the plan is made cost a
+ * quarter of a second and more for each node, every time: they are taken only where there is nothing else.
  */
 #ifndef BACKEND_CUDA_CUDNN_H
 #define BACKEND_CUDA_CUDNN_H
@@ -85,29 +86,32 @@ void cudnn_free(cudnn_set *s);
 descriptor cudnn_tensor(cudnn_set *s, int64_t uid, cudnnDataType_t type, const shape *like, bool inside);
 /* y = x + b, in floats. */
 descriptor cudnn_add(cudnn_set *s, descriptor x, descriptor b, descriptor y);
-/* y = act(x). NaN is to stay NaN; not all engines obey. */
-descriptor cudnn_activate(cudnn_set *s, activation act, descriptor x, descriptor y);
+/* y = x > 0 ? x : 0. NaN is to stay NaN; not all engines obey. */
+descriptor cudnn_relu(cudnn_set *s, descriptor x, descriptor y);
 /* The graph of some operations. */
 descriptor cudnn_operations(cudnn_set *s, const descriptor *ops, int count);
 
 /* --- problems and plans (cudnn_engines.c) ---------------------------------------------------------------------- */
 
-enum { CUDNN_MOST_TENSORS = 4, CUDNN_MOST_WAYS = 2, CUDNN_MOST_KNOBS = 48, CUDNN_KEY_SIZE = 400 };
+enum { CUDNN_MOST_TENSORS = 5, CUDNN_MOST_WAYS = 2, CUDNN_MOST_KNOBS = 48, CUDNN_KEY_SIZE = 400 };
 
 typedef struct cudnn_problem {
     const char *key; /* everything that decides which engine is best, but the machine: no tabs */
     int32_t precision;
-    bool timed; /* false: the first engine of the first way is taken, whatever it is */
+    int64_t most_workspace; /* bytes */
+    bool timed;             /* false: the first engine of the first way is taken, whatever it is */
     /* The first way must be right whatever engine computes it; others are checked. */
     int ways;
     unsigned uses[CUDNN_MOST_WAYS]; /* bit i: the way's graph has tensor i, whose uid is i + 1 */
     descriptor (*describe)(const void *user, int way, cudnn_set *to); /* the graph */
-    /* To time: the tensors, and what fills them, runs behind the plan and looks at the results. */
+    /* To time: the tensors, what fills them, what runs before and behind the plan, and a look at the results. All but
+     * the last start work in the queue. */
     int64_t bytes[CUDNN_MOST_TENSORS];
-    int result;                                                    /* the tensor that is written */
-    void (*fill)(const void *user, void *const *data);             /* starts it */
-    void (*after)(const void *user, int way, void *const *data);   /* starts it; NULL: nothing */
-    bool (*accepts)(const void *user, int way, void *const *data); /* after a run; NULL: all are right */
+    int result; /* the tensor that is written */
+    void (*fill)(const void *user, void *const *data);
+    void (*before)(const void *user, int way, void *const *data);
+    void (*after)(const void *user, int way, void *const *data);
+    bool (*accepts)(const void *user, int way, void *const *data);
     const void *user;
 } cudnn_problem;
 

@@ -228,6 +228,7 @@ bool cudnn_recall(cudnn *c, const char *key, cudnn_engine *out)
 void cudnn_remember(cudnn *c, const char *key, const cudnn_engine *e)
 {
     char words[VALUE_SIZE];
+    load(c);
     print_engine(e, words);
     const char *whole = pool_text(&c->pool, "%s\t%s", c->machine, key), *kept = pool_text(&c->pool, "%s", words);
     if (!whole || !kept)

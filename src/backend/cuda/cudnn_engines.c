@@ -3,34 +3,23 @@
  * Engines are timed as they will run, in a recorded CUDA graph: at batch 1 an engine of three small kernels would be
  * charged for starting them one by one otherwise, and one that cannot be recorded shows here. The tensors are scratch
  * memory with small random numbers. What cannot be timed, for want of memory say, is left to cuDNN's heuristics. */
-#define _POSIX_C_SOURCE 200809L
 #include "backend/cuda/cudnn.h"
 
-#include <string.h>
-#include <time.h>
-
 enum {
-    MOST_LISTED = 32,  /* of the heuristics' list: the best come first */
-    MOST_TAKEN = 8,    /* engines of a way that are timed */
-    ENOUGH_TAKEN = 3,  /* as many will do where making plans takes long: some engines are compiled for it */
-    LONG = 1500,       /* milliseconds to that end */
+    MOST_LISTED = 256, /* of the heuristics: the best come first, but those without tensor cores far behind */
+    MOST_TAKEN = 10,   /* of these, for each way, to be timed */
+    MOST_ALIKE = 4,    /* of them, the same engine in other configurations */
+    FEWEST_TAKEN = 3,  /* else another list is asked for */
     RUNS = 5,          /* whose median counts */
     FEW_RUNS = 3,      /* the same where one takes long */
     MOST_REPEATS = 16, /* within a run */
     MOST_NOTES = 32,
 };
-static const int64_t most_workspace = INT64_C(512) << 20;
 /* A run takes about so many milliseconds where an engine is quicker than that. */
 static const float run_length = 0.5f;
-/* What is slower than the best one so far by this factor is not timed again, where it takes a while. */
-static const float hopeless = 1.5f;
-
-static int64_t milliseconds(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
+/* What is slower than the best one so far by this factor is not timed again, where it takes a while; the first run,
+ * which loads code, may take longer. */
+static const float hopeless = 1.5f, hopeless_first = 4, long_first = 100;
 
 /* --- plans ----------------------------------------------------------------------------------------------------- */
 
@@ -64,6 +53,18 @@ static bool notes_allowed(const cudnn_set *s, const cudnn_problem *p, descriptor
     return allowed;
 }
 
+/* Whether plans with the engine are compiled, every time. */
+static bool is_compiled(const cudnn_set *s, descriptor engine)
+{
+    cudnnBackendBehaviorNote_t notes[MOST_NOTES];
+    const int64_t count =
+        cudnn_get(s, engine, CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE, CUDNN_TYPE_BEHAVIOR_NOTE, MOST_NOTES, notes);
+    bool compiled = false;
+    for (int64_t i = 0; i < count && i < MOST_NOTES; i++)
+        compiled = compiled || notes[i] == CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION;
+    return compiled;
+}
+
 /* The knobs of a configuration that cuDNN made, so that they can be kept. */
 static void read_knobs(cudnn_set *s, descriptor config, cudnn_engine *e)
 {
@@ -87,7 +88,7 @@ static void read_knobs(cudnn_set *s, descriptor config, cudnn_engine *e)
 }
 
 /* The plan of a configuration; false: the engine does not take it, or wants too much memory. */
-static bool make_plan(cudnn_plan *p, descriptor config)
+static bool make_plan(cudnn_plan *p, const cudnn_problem *problem, descriptor config)
 {
     cudnn_set *s = &p->made;
     p->plan = cudnn_make(s, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
@@ -99,20 +100,19 @@ static bool make_plan(cudnn_plan *p, descriptor config)
     cudnn_put_one(s, p->plan, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, config);
     cudnn_finish(s, p->plan);
     return cudnn_get(s, p->plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &p->workspace) >= 0 &&
-           p->workspace >= 0 && p->workspace <= most_workspace;
+           p->workspace >= 0 && p->workspace <= problem->most_workspace;
 }
 
-/* A plan of one of the heuristics' configurations, which is the first descriptor of p->made. */
-static bool take_listed(cudnn_plan *p, const cudnn_problem *problem, int way)
+/* Reads which engine one of the heuristics' configurations is of, the first descriptor of p->made; false: one that we
+ * do not want. `compiled`: even if it is. */
+static bool read_listed(cudnn_plan *p, const cudnn_problem *problem, int way, bool compiled)
 {
     cudnn_set *s = &p->made;
-    const descriptor config = s->made[0];
     descriptor engine = cudnn_make(s, CUDNN_BACKEND_ENGINE_DESCRIPTOR);
     p->engine.way = way;
-    return cudnn_get(s, config, CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &engine) >= 0 &&
-           notes_allowed(s, problem, engine) &&
+    return cudnn_get(s, s->made[0], CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &engine) >= 0 &&
            cudnn_get(s, engine, CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, 1, &p->engine.index) >= 0 &&
-           make_plan(p, config);
+           notes_allowed(s, problem, engine) && (compiled || !is_compiled(s, engine));
 }
 
 /* A plan of p->engine, for this graph. */
@@ -136,7 +136,7 @@ static bool take_known(cudnn_plan *p, const cudnn_problem *problem, descriptor g
     if (e->knobs)
         cudnn_put(s, config, CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, CUDNN_TYPE_BACKEND_DESCRIPTOR, e->knobs, choices);
     cudnn_finish(s, config);
-    return s->status == CUDNN_STATUS_SUCCESS && notes_allowed(s, problem, engine) && make_plan(p, config);
+    return s->status == CUDNN_STATUS_SUCCESS && notes_allowed(s, problem, engine) && make_plan(p, problem, config);
 }
 
 descriptor cudnn_pack(cudnn_set *s, unsigned uses, void *const *data, void *workspace)
@@ -216,35 +216,43 @@ static int list_engines(race *r, descriptor graph_of, cudnnBackendHeurMode_t mod
     return made;
 }
 
-/* Adds the best of a mode's list. `most`: of them that are wanted. */
-static int take_engines(race *r, int way, descriptor graph_of, cudnnBackendHeurMode_t mode, int most)
+static int count_alike(const race *r, const cudnn_plan *p)
+{
+    int count = 0;
+    for (int i = 0; i < r->count; i++)
+        count += r->plan[i]->engine.way == p->engine.way && r->plan[i]->engine.index == p->engine.index;
+    return count;
+}
+
+/* Adds the best of a mode's list, `most` of them; returns how many. */
+static int take_engines(race *r, int way, descriptor graph_of, cudnnBackendHeurMode_t mode, bool compiled, int most)
 {
     cudnn_plan *list[MOST_LISTED];
-    const int count = list_engines(r, graph_of, mode, list);
-    const int64_t start = milliseconds();
-    int taken = 0;
+    const int count = list_engines(r, graph_of, mode, list), before = r->count;
     for (int i = 0; i < count; i++) {
-        const bool late = taken >= ENOUGH_TAKEN && milliseconds() - start > LONG;
-        if (taken < most && !late && take_listed(list[i], r->problem, way))
-            r->plan[r->count + taken++] = list[i];
+        cudnn_plan *p = list[i];
+        if (r->count - before < most && read_listed(p, r->problem, way, compiled) && count_alike(r, p) < MOST_ALIKE &&
+            make_plan(p, r->problem, p->made.made[0]))
+            r->plan[r->count++] = p;
         else
-            cudnn_plan_free(r->queue->ctx, list[i]);
+            cudnn_plan_free(r->queue->ctx, p);
     }
-    r->count += taken;
-    return taken;
+    return r->count - before;
 }
 
 /* The engines of a way: from the next list where the last one had too few. */
 static void gather(race *r, int way, int most)
 {
     static const cudnnBackendHeurMode_t modes[] = {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_B, CUDNN_HEUR_MODE_FALLBACK};
-    const int enough = most < ENOUGH_TAKEN ? most : ENOUGH_TAKEN;
+    const int fewest = most < FEWEST_TAKEN ? most : FEWEST_TAKEN;
     cudnn_set *s = &r->graph[way];
     s->lib = r->lib;
     const descriptor graph_of = r->problem->describe(r->problem->user, way, s);
     int taken = 0;
-    for (int i = 0; i < 3 && taken < enough && s->status == CUDNN_STATUS_SUCCESS; i++)
-        taken += take_engines(r, way, graph_of, modes[i], most - taken);
+    for (int i = 0; i < 3 && taken < fewest && s->status == CUDNN_STATUS_SUCCESS; i++)
+        taken += take_engines(r, way, graph_of, modes[i], false, most - taken);
+    for (int i = 0; i < 3 && !taken && way == 0 && s->status == CUDNN_STATUS_SUCCESS; i++)
+        taken += take_engines(r, way, graph_of, modes[i], true, fewest);
 }
 
 /* --- the clock ------------------------------------------------------------------------------------------------- */
@@ -298,10 +306,10 @@ static void clear_up(stage *t)
 static bool run_once(const race *r, const stage *t, const cudnn_plan *p, descriptor pack)
 {
     const cudnn_problem *problem = r->problem;
+    problem->before(problem->user, p->engine.way, t->data);
     if (cudnn_start(r->lib, p, pack) != CUDNN_STATUS_SUCCESS)
         return false;
-    if (problem->after)
-        problem->after(problem->user, p->engine.way, t->data);
+    problem->after(problem->user, p->engine.way, t->data);
     return true;
 }
 
@@ -363,13 +371,14 @@ static bool time_plan(const race *r, const stage *t, const cudnn_plan *p, float 
     cudnn_set s = {.lib = r->lib};
     const descriptor pack = cudnn_pack(&s, problem->uses[p->engine.way], t->data, t->workspace);
     bool good = s.status == CUDNN_STATUS_SUCCESS;
-    /* A run that loads code; what it gives is looked at. */
     good = good &&
            cudaMemsetAsync(t->data[problem->result], 0, bytes < 256 ? (size_t)bytes : 256, stream) == cudaSuccess;
-    good = good && run_once(r, t, p, pack) && cudaStreamSynchronize(stream) == cudaSuccess;
-    good = good && (!problem->accepts || problem->accepts(problem->user, p->engine.way, t->data));
-    good =
-        good && cudaEventRecord(t->begin, stream) == cudaSuccess && run_once(r, t, p, pack) && read_clock(r, t, took);
+    for (int i = 0; i < 2 && good; i++) {
+        good = cudaEventRecord(t->begin, stream) == cudaSuccess && run_once(r, t, p, pack) && read_clock(r, t, took);
+        if (i == 0)
+            good = good && problem->accepts(problem->user, p->engine.way, t->data) &&
+                   (*took < long_first || *took < hopeless_first * best);
+    }
     if (good && (*took < run_length || *took < hopeless * best)) {
         const float wanted = run_length / (*took > 1e-4f ? *took : 1e-4f);
         const int repeats = wanted < 1 ? 1 : wanted > MOST_REPEATS ? MOST_REPEATS : (int)wanted;
@@ -379,14 +388,14 @@ static bool time_plan(const race *r, const stage *t, const cudnn_plan *p, float 
     return good;
 }
 
-/* The fastest plan's number, or -1 where nothing could be timed. */
-static int run_race(const race *r)
+/* The fastest plan's number, or -1 where none could be run; *ran: they were tried. */
+static int run_race(const race *r, bool *ran)
 {
     stage t = {0};
     int winner = -1;
     float best = 1e30f;
-    const bool ready = set_up(r, &t);
-    for (int i = 0; i < r->count && ready; i++) {
+    *ran = set_up(r, &t);
+    for (int i = 0; i < r->count && *ran; i++) {
         float took = 0;
         if (time_plan(r, &t, r->plan[i], best, &took) && took < best) {
             best = took;
@@ -428,9 +437,9 @@ brasa_status cudnn_choose(cuda_queue *q, const cudnn_problem *p, cudnn_plan **ou
         return BRASA_OK;
     for (int way = 0; way < (p->timed ? p->ways : 1); way++)
         gather(&r, way, p->timed ? MOST_TAKEN : 1);
-    int winner = p->timed && r.count ? run_race(&r) : -1;
-    const bool known = winner >= 0;
-    if (!known)
+    bool ran = false;
+    int winner = p->timed && r.count ? run_race(&r, &ran) : -1;
+    if (!ran)
         winner = first_plan(&r);
     for (int i = 0; i < r.count; i++) {
         if (i == winner)
@@ -444,7 +453,7 @@ brasa_status cudnn_choose(cuda_queue *q, const cudnn_problem *p, cudnn_plan **ou
         else if (r.graph[way].lib)
             cudnn_free(&r.graph[way]);
     }
-    if (known) {
+    if (ran && *out) {
         read_knobs(&(*out)->made, (*out)->made.made[0], &(*out)->engine);
         if ((*out)->engine.knobs >= 0)
             cudnn_remember(q->cudnn, p->key, &(*out)->engine);

@@ -417,6 +417,18 @@ void conv2d_cuda_finish(const cuda_queue *q, void *dst, dtype type, const float 
         start_finish<float, 1>(q, dst, bia, rows, channels, act);
 }
 
+static __global__ void __launch_bounds__(THREADS) round_all(const float *from, int64_t count, bf16 *to)
+{
+    GRID_FOR(i, count)
+    to[i] = from_float<bf16>(from[i]);
+}
+
+void conv2d_cuda_round(const cuda_queue *q, const float *from, int64_t count, void *to)
+{
+    const int64_t wanted = (count + THREADS - 1) / THREADS, most = (int64_t)q->processors * 8;
+    round_all<<<(unsigned)(wanted < most ? wanted : most), THREADS, 0, q->stream>>>(from, count, (bf16 *)to);
+}
+
 /* The sums of columns over `cut` rows each: to[cut number][column]. `lanes`, a power of two, threads stand side by
  * side with V columns each; the others take every so many-th row, and add up what they have in pairs. */
 template <class T, int V>

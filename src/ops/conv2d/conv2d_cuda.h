@@ -24,6 +24,9 @@ int64_t conv2d_cuda_bias_bytes(const cuda_queue *q, int64_t rows, int64_t channe
 void conv2d_cuda_bias_grad(const cuda_queue *q, const void *ddst, dtype type, float *dbia, int64_t rows,
                            int64_t channels, void *workspace);
 
+/* Starts rounding the bias to 16 bits. */
+void conv2d_cuda_round(const cuda_queue *q, const float *from, int64_t count, void *to);
+
 /* Starts filling memory with small numbers, to time engines on. */
 void conv2d_cuda_fill(const cuda_queue *q, void *to, dtype type, int64_t count);
 

@@ -1,10 +1,12 @@
 /* conv2d_cudnn.c - convolution by cuDNN.
  *
  * The forward pass has two ways: the convolution alone, with the bias and the activation added by a kernel of our own
- * behind it (conv2d_cuda_finish); or all of it as one graph of cuDNN's. The clock decides, see cudnn.h. The second
- * way saves the output's way to memory and back, and a rounding where it is stored in 16 bits. Our ReLU keeps NaN, so
- * that a training that has failed shows it; cuDNN is asked to do so too, but not every engine obeys: each one is
- * tried on weights that are NaN, and only those that pass are timed.
+ * behind it (conv2d_cuda_finish); or, with a bias and ReLU or nothing, all of it as one graph of cuDNN's. The clock
+ * decides, see cudnn.h. The second way saves the output's way to memory and back. In 16 bits cuDNN has good engines
+ * for it only if the bias is in 16 bits, too: it is rounded first. Our ReLU keeps NaN, so that a training that has
+ * failed shows it; cuDNN is asked to do so, but not every engine obeys: each one is tried on weights that are NaN,
+ * and only those that pass are timed. ReLU6, and ReLU without a bias, it has in engines that are compiled for each
+ * node or slow.
  *
  * The gradient of the bias is a kernel of our own: cuDNN has none that is better. */
 #include "backend/cuda/cudnn.h"
@@ -15,8 +17,9 @@
 #include <string.h>
 
 typedef enum product { FORWARD, DATA, WEIGHTS } product;
-enum { ALONE, FUSED };                              /* ways */
-enum { SRC, WEI, DST, BIA, INSIDE = 10, INSIDE_2 }; /* tensors: their uids are one more */
+enum { ALONE, FUSED }; /* ways */
+/* Tensors, the last one the bias in 16 bits; the uids are one more. Then the uids of what is inside of a graph. */
+enum { SRC, WEI, DST, BIA, ROUND, INSIDE = 10, INSIDE_2 };
 
 /* The convolution of a node, as cuDNN's functions see it. */
 typedef struct job {
@@ -101,17 +104,27 @@ static descriptor describe(const void *user, int way, cudnn_set *s)
         ops[count++] = make_product(j, s, src, wei, dst);
         return cudnn_operations(s, ops, count);
     }
-    descriptor sums = cudnn_tensor(s, INSIDE, CUDNN_DATA_FLOAT, &j->dst, true);
+    const int64_t uid = (j->type == BF16 ? ROUND : BIA) + 1;
+    descriptor sums = cudnn_tensor(s, INSIDE, CUDNN_DATA_FLOAT, &j->dst, true),
+               bia = cudnn_tensor(s, uid, type, &j->bia, false),
+               all = j->act == ACT_NONE ? dst : cudnn_tensor(s, INSIDE_2, CUDNN_DATA_FLOAT, &j->dst, true);
     ops[count++] = make_product(j, s, src, wei, sums);
-    if (j->bias) {
-        descriptor bia = cudnn_tensor(s, BIA + 1, CUDNN_DATA_FLOAT, &j->bia, false);
-        descriptor to = j->act == ACT_NONE ? dst : cudnn_tensor(s, INSIDE_2, CUDNN_DATA_FLOAT, &j->dst, true);
-        ops[count++] = cudnn_add(s, sums, bia, to);
-        sums = to;
-    }
+    ops[count++] = cudnn_add(s, sums, bia, all);
     if (j->act != ACT_NONE)
-        ops[count++] = cudnn_activate(s, j->act, sums, dst);
+        ops[count++] = cudnn_relu(s, all, dst);
     return cudnn_operations(s, ops, count);
+}
+
+/* Whether cuDNN's graphs have all of it: see the head of the file. */
+static bool can_fuse(const job *j)
+{
+    return j->product == FORWARD && j->bias && j->act != ACT_RELU6;
+}
+
+static unsigned tensors_of(const job *j, int way)
+{
+    const unsigned three = 1u << SRC | 1u << WEI | 1u << DST;
+    return way == ALONE ? three : three | 1u << (j->type == BF16 ? ROUND : BIA);
 }
 
 /* --- timing ---------------------------------------------------------------------------------------------------- */
@@ -143,6 +156,13 @@ static void fill(const void *user, void *const *data)
         (void)cudaMemsetAsync(data[BIA], 0xff, sizeof(float), stream);
 }
 
+static void before(const void *user, int way, void *const *data)
+{
+    const job *j = user;
+    if (way == FUSED && j->type == BF16)
+        conv2d_cuda_round(j->queue, data[BIA], j->dst.dim[1], data[ROUND]);
+}
+
 static void after(const void *user, int way, void *const *data)
 {
     const job *j = user;
@@ -168,10 +188,10 @@ static bool accepts(const void *user, int way, void *const *data)
 /* --- a node ---------------------------------------------------------------------------------------------------- */
 
 /* Padding behind the input that no window reaches may as well be what is before it: most engines want both alike. */
-static void read_axis(const window *w, int64_t *before, int64_t *behind, int64_t *stride, int64_t *dilation)
+static void read_axis(const window *w, int64_t *front, int64_t *behind, int64_t *stride, int64_t *dilation)
 {
     const int64_t reach = w->dilation * (w->size - 1) + 1, room = w->in + 2 * w->before - reach;
-    *before = w->before;
+    *front = w->before;
     *behind = room >= 0 && room / w->stride + 1 == w->out ? w->before : w->after;
     *stride = w->stride;
     *dilation = w->dilation;
@@ -225,30 +245,40 @@ static bool may_time(const graph *g)
     return !g->deterministic && !(word && strcmp(word, "off") == 0);
 }
 
+/* Engines without tensor cores want pictures as NCHW, and room for all tensors in that order: they have it, as long
+ * as it is a small part of the GPU's memory. */
+static int64_t most_workspace(const graph *g, const job *j)
+{
+    const int64_t usual = INT64_C(512) << 20, most = (int64_t)(g->ctx->device->memory / 16);
+    const int64_t count = shape_count(&j->src) + shape_count(&j->wei) + shape_count(&j->dst);
+    const int64_t wanted = (count + count / 4) * (int64_t)dtype_size(j->type), given = wanted < most ? wanted : most;
+    return given > usual ? given : usual;
+}
+
 static brasa_status choose_plan(graph *g, conv2d_state *state)
 {
     static const int results[] = {[FORWARD] = DST, [DATA] = SRC, [WEIGHTS] = WEI};
     const job *j = &state->job;
     const int64_t size = (int64_t)dtype_size(j->type);
-    const bool more = j->product == FORWARD && (j->bias || j->act != ACT_NONE);
     char key[CUDNN_KEY_SIZE];
-    name_job(j, g->precision, key);
-    const unsigned three = 1u << SRC | 1u << WEI | 1u << DST;
     const cudnn_problem p = {
         .key = key,
         .precision = g->precision,
+        .most_workspace = most_workspace(g, j),
         .timed = may_time(g),
-        .ways = more ? 2 : 1,
-        .uses = {three, three | (j->bias ? 1u << BIA : 0)},
+        .ways = can_fuse(j) ? 2 : 1,
+        .uses = {tensors_of(j, ALONE), tensors_of(j, FUSED)},
         .describe = describe,
         .bytes = {shape_count(&j->src) * size, shape_count(&j->wei) * size, shape_count(&j->dst) * size,
-                  j->bia.dim[1] * (int64_t)sizeof(float)},
+                  j->bia.dim[1] * (int64_t)sizeof(float), j->bia.dim[1] * size},
         .result = results[j->product],
         .fill = fill,
+        .before = before,
         .after = after,
         .accepts = accepts,
         .user = j,
     };
+    name_job(j, g->precision, key);
     return cudnn_choose(j->queue, &p, &state->plan);
 }
 
@@ -298,7 +328,7 @@ static brasa_status open_weights(graph *g, node *n)
 
 /* --- steps ----------------------------------------------------------------------------------------------------- */
 
-/* cuDNN's workspace, at a multiple of this many bytes, and behind it that of the bias. */
+/* cuDNN's workspace, at a multiple of this many bytes; behind it the bias in 16 bits, or what its gradient needs. */
 enum { ALIGN = 256 };
 
 static int64_t align_up(int64_t bytes)
@@ -306,20 +336,34 @@ static int64_t align_up(int64_t bytes)
     return (bytes + ALIGN - 1) / ALIGN * ALIGN;
 }
 
+static bool rounds_bias(const conv2d_state *c)
+{
+    return c->plan->engine.way == FUSED && c->job.type == BF16;
+}
+
 static int64_t workspace(const graph *g, const node *n)
 {
     const conv2d_state *c = n->state;
     const job *j = &c->job;
-    const bool sums = j->product == WEIGHTS && j->bias;
-    const int64_t bytes = align_up(c->plan->workspace) +
-                          (sums ? conv2d_cuda_bias_bytes(queue_of_graph(g), pixels(j), j->dst.dim[1]) : 0);
+    const int64_t channels = j->dst.dim[1];
+    int64_t bytes = align_up(c->plan->workspace);
+    if (rounds_bias(c))
+        bytes += channels * (int64_t)dtype_size(BF16);
+    if (j->product == WEIGHTS && j->bias)
+        bytes += conv2d_cuda_bias_bytes(queue_of_graph(g), pixels(j), channels);
     return bytes ? bytes + ALIGN : 0;
 }
 
-static char *aligned_workspace(const step *s)
+static char *plan_workspace(const step *s)
 {
     char *at = s->workspace;
     return at ? at + (ALIGN - (uintptr_t)at % ALIGN) % ALIGN : NULL;
+}
+
+static void *own_workspace(const step *s)
+{
+    const conv2d_state *c = s->state;
+    return s->workspace ? plan_workspace(s) + align_up(c->plan->workspace) : NULL;
 }
 
 static brasa_status bind(const step *s)
@@ -332,12 +376,11 @@ static brasa_status bind(const step *s)
     data[WEI] = what == FORWARD ? s->in[1].data : what == DATA ? s->in[0].data : s->out[0].data;
     data[DST] = what == FORWARD ? s->out[0].data : s->in[1].data;
     data[BIA] = what == FORWARD && c->job.bias ? s->in[2].data : NULL;
-    const unsigned all = 1u << SRC | 1u << WEI | 1u << DST;
-    const bool bias = c->plan->engine.way == FUSED && c->job.bias;
+    data[ROUND] = own_workspace(s);
     cudnn_save(lib); /* all nodes of a program are open now */
     cudnn_free(&c->packs);
     c->packs.status = CUDNN_STATUS_SUCCESS;
-    c->pack = cudnn_pack(&c->packs, all | (bias ? 1u << BIA : 0), data, aligned_workspace(s));
+    c->pack = cudnn_pack(&c->packs, tensors_of(&c->job, c->plan->engine.way), data, plan_workspace(s));
     return cudnn_fail(lib, c->packs.status, s->node->name);
 }
 
@@ -346,6 +389,8 @@ static brasa_status run(const step *s)
     const conv2d_state *c = s->state;
     const job *j = &c->job;
     cudnn *lib = queue_of(s)->cudnn;
+    if (rounds_bias(c))
+        conv2d_cuda_round(queue_of(s), s->in[2].data, j->dst.dim[1], own_workspace(s));
     const cudnnStatus_t status = cudnn_start(lib, c->plan, c->pack);
     if (status != CUDNN_STATUS_SUCCESS)
         return cudnn_fail(lib, status, s->node->name);
@@ -353,7 +398,7 @@ static brasa_status run(const step *s)
         start_finish(j, s->out[0].data, j->bias ? s->in[2].data : NULL);
     if (j->product == WEIGHTS && j->bias)
         conv2d_cuda_bias_grad(queue_of(s), s->in[1].data, j->type, s->out[1].data, pixels(j), j->dst.dim[1],
-                              aligned_workspace(s) + align_up(c->plan->workspace));
+                              own_workspace(s));
     return cuda_started(s);
 }
 
