@@ -29,12 +29,17 @@ static __device__ __forceinline__ void rows_get(few<T, V> (&to)[N], const void *
             to[i] = get<T, V>(from, at);
 }
 
-static __device__ __forceinline__ float middle(float a, float b, float c)
+/* Of three numbers of a channel the one in the middle, rounded to 16 bits of the largest: with more of them, what is
+ * lost when it is subtracted from a larger number would be the same for many, and add up. */
+static __device__ __forceinline__ float base_of(float a, float b, float c)
 {
-    return fmaxf(fminf(a, b), fminf(fmaxf(a, b), c));
+    const float middle = fmaxf(fminf(a, b), fminf(fmaxf(a, b), c));
+    const float large = fmaxf(fmaxf(fabsf(a), fabsf(b)), fabsf(c)) * 256;
+    const float rounded = (middle + large) - large;
+    return isnan(rounded) ? middle : rounded; /* where `large` is infinite */
 }
 
-/* Of three numbers of the channel the one in the middle. It is the same in all blocks. */
+/* The same in all blocks. */
 template <class T, int V>
 static __device__ __forceinline__ void find_base(float *base, const void *src, const spread &f, const walk &w)
 {
@@ -45,7 +50,7 @@ static __device__ __forceinline__ void find_base(float *base, const void *src, c
         x[k] = get<T, V>(src, (f.probe[k] + c) * (int64_t)sizeof(T));
 #pragma unroll
     for (int v = 0; v < V; v++)
-        base[v] = middle(number(x[0], v), number(x[1], v), number(x[2], v));
+        base[v] = base_of(number(x[0], v), number(x[1], v), number(x[2], v));
 }
 
 /* The sums of the block's part into room.total, and room.base. */
