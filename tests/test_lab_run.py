@@ -1,0 +1,129 @@
+"""`brasa lab run` from outside: Brasa alone, kill -9 and --resume, a peer whose runner only pretends, one that is not
+here, and bad input."""
+import json, os, shutil, signal, sqlite3, subprocess, sys, tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "tools"))
+from checks import BRASA, SOURCE, check, finish, skip
+
+EXPERIMENT = """title     Letters
+network   letter_mlp
+data      synth:letter,n=5200
+batch     %s
+threads   1
+optimizer sgd lr=0.01
+split     70/30
+epochs    20
+repeats   2
+limit     60
+"""
+
+
+def write(path, text):
+    with open(path, "w") as file:
+        file.write(text)
+
+
+def run(*words, **environment):
+    return subprocess.run([BRASA, "lab", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                          timeout=120, env={**os.environ, **environment}, stdin=subprocess.DEVNULL)
+
+
+def rows(store="lab.db"):
+    db = sqlite3.connect(store)
+    found = db.execute("select cell.batch, row.peer, row.repeat, row.status, row.epoch_s, row.peak_rss, row.id "
+                       "from row join cell on cell.id = row.cell order by row.id").fetchall()
+    db.close()
+    return found
+
+
+def test_alone():
+    r = run("run", "letters.lab", "--peers", "brasa")
+    check("runs", r.returncode == 0 and not r.stderr, (r.returncode, r.stderr))
+    got = rows()
+    check("a row for each batch and repeat", sorted(x[:4] for x in got) == [
+        (batch, "brasa", repeat, "done") for batch in (32, 64) for repeat in (1, 2)], got)
+    check("with times and memory", all(x[4] > 0 and x[5] > 1e6 for x in got), got)
+    check("the gate, the rows and the verdict are told", all(text in r.stdout for text in (
+        "gate  brasa", "[4/4]", "an image", "verdict: brasa is fastest in 2 of 2 cells")), r.stdout)
+    page = r.stdout.split("report: ")[-1].strip()
+    with open(page, encoding="utf-8") as file:
+        check("the page is there", "<h1>letters</h1>" in file.read(), page)
+    listed = json.loads(run("list", "--json").stdout)
+    check("lab list knows it", [(c["name"], c["cells"], c["done"]) for c in listed] == [("letters", 2, 4)], listed)
+
+
+def test_resume():
+    before = rows()
+    r = run("run", "--resume", "letters", "--peers", "brasa")
+    check("nothing is run again", r.returncode == 0 and rows() == before, (r.stderr, rows()))
+    lab = subprocess.Popen([BRASA, "lab", "run", "letters.lab", "--peers", "brasa", "--store", "killed.db"],
+                           stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    for line in lab.stdout:
+        if line.startswith("[1/"):
+            break
+    lab.send_signal(signal.SIGKILL)
+    lab.wait()
+    lab.stdout.close()
+    first = rows("killed.db")
+    check("kill -9 leaves whole rows", 1 <= len(first) < 4 and all(x[3] == "done" for x in first), first)
+    r = run("run", "--resume", "letters", "--peers", "brasa", "--store", "killed.db")
+    after = rows("killed.db")
+    check("the rest follows, what was there stays",
+          r.returncode == 0 and after[:len(first)] == first and len(after) == 4, (r.stderr, after))
+
+
+def fake_pytorch():
+    """A runner that computes nothing, and a Python that has a torch: what --peers and BRASA_LAB need."""
+    os.makedirs("runners")
+    shutil.copy(os.path.join(SOURCE, "tests", "tools", "fake_peer.py"), "runners/pytorch.py")
+    os.makedirs("packages/torch")
+    write("packages/torch/__init__.py", "__version__ = '0'\n")
+    write("python", "#!/bin/sh\nexport PYTHONPATH='%s'\n[ \"$1\" != -I ] || shift\nexec '%s' \"$@\"\n"
+          % (os.path.abspath("packages"), sys.executable))
+    os.chmod("python", 0o755)
+    return "pytorch=" + os.path.abspath("python")
+
+
+def test_peers():
+    """Nothing that a peer says is believed, and who is missing keeps nobody from running."""
+    r = run("run", "one.lab", "--peers", "brasa,caffe," + fake_pytorch(), "--store", "three.db",
+            BRASA_LAB=os.path.abspath("runners"), BRASA_PEERS=os.path.abspath("none"))
+    got = rows("three.db")
+    check("it goes on with those who can", r.returncode == 0 and
+          [x[3] for x in got if x[1] == "brasa"] == ["done"] * 2, (r.returncode, r.stderr, got))
+    check("a peer that computes something else has one row that says so",
+          [x[3] for x in got if x[1] == "pytorch"] == ["different"], (r.stdout, got))
+    check("and one that is not here, too", [x[3] for x in got if x[1] == "caffe"] == ["refused"], (r.stdout, got))
+    check("the terminal says why", "gate  pytorch" in r.stdout and ": different: " in r.stdout and
+          "without caffe" in r.stdout, r.stdout)
+
+
+def test_bad_input():
+    write("bad.lab", "network letter_mlp\ndata synth:letter\nbatch zero\n")
+    for words, expected in (([], "which experiment"), (["nothing"], "there is no preset 'nothing'"),
+                            (["bad.lab"], "bad.lab:3: batch"), (["missing.lab"], "missing.lab"),
+                            (["letters.lab", "--scale", "huge"], "full or small"),
+                            (["letters.lab", "--peers", "pytorhc"], "did you mean 'pytorch'"),
+                            (["--resume", "none"], "no campaign 'none'"),
+                            (["--resume", "1", "letters.lab"], "unexpected 'letters.lab'"),
+                            (["--resume", "1", "--scale", "small"], "--scale cannot be given")):
+        r = run("run", *words)
+        check("refused: lab run " + " ".join(words), r.returncode == 2 and not r.stdout and expected in r.stderr and
+              r.stderr.count("\n") == 1, (r.returncode, r.stdout, r.stderr))
+
+
+def main():
+    if "SQLite" in run("list", "--store", "/nonexistent/x.db").stderr:
+        skip("lab run", "built without SQLite")
+        return finish()
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        write("letters.lab", EXPERIMENT % "32 64")
+        write("one.lab", EXPERIMENT % "64")
+        for test in (test_alone, test_resume, test_peers, test_bad_input):
+            test()
+        os.chdir("/")
+    finish()
+
+
+main()
