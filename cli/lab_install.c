@@ -1,21 +1,14 @@
 /* lab_install.c - `brasa lab install`: says what it would do and asks, then makes environments for frameworks. */
 #define _POSIX_C_SOURCE 200809L
 #include "cli.h"
+#include "signals.h"
 
 #include "lab/install.h"
 
-#include <signal.h>
 #include <string.h>
 #include <unistd.h>
 
 enum { MOST = 16 };
-
-static volatile sig_atomic_t interrupted;
-
-static void on_interrupt(int signal)
-{
-    interrupted = signal;
-}
 
 typedef struct showing {
     progress p;
@@ -29,7 +22,7 @@ static bool show(void *user, const char *doing, const char *line)
     if (line)
         snprintf(s->last, sizeof s->last, "%.180s", line + strspn(line, " "));
     progress_show(&s->p, "%s: %s", doing, print_fitted(s->last, 39, false).text);
-    return !interrupted;
+    return !stop_asked;
 }
 
 /* yes: whatever begins with a y. */
@@ -59,7 +52,7 @@ static void tell_done(const install_plan *n, const peer *one)
 static int install_all(pool *p, const options *o, const install_plan *plans, int count)
 {
     int code = DONE;
-    for (int i = 0; i < count && !interrupted; i++) {
+    for (int i = 0; i < count && !stop_asked; i++) {
         showing s = {.p = progress_start(o->quiet)};
         peer one;
         const brasa_status status = install_run(p, &plans[i], &(install_watch){show, &s}, &one);
@@ -72,7 +65,7 @@ static int install_all(pool *p, const options *o, const install_plan *plans, int
             tell_done(&plans[i], &one);
         fflush(stdout);
     }
-    return interrupted ? STOPPED : code;
+    return stop_asked ? STOPPED : code;
 }
 
 static int install_named(pool *p, const options *o)
@@ -131,9 +124,7 @@ int run_lab_install(const options *o)
     if (brasa_context_new(&(brasa_context_options){.threads = 1}, &ctx) != BRASA_OK)
         return complain(FAILED, "out of memory");
     pool p = {.ctx = ctx};
-    struct sigaction action = {.sa_handler = on_interrupt};
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
+    catch_signals();
     const int code = o->remove ? remove_named(&p, o) : install_named(&p, o);
     pool_free(&p);
     brasa_context_free(ctx);

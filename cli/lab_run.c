@@ -5,6 +5,7 @@
 #define _POSIX_C_SOURCE 200809L
 #include "build_info.h"
 #include "cli.h"
+#include "signals.h"
 
 #include "lab/campaign.h"
 #include "lab/experiment.h"
@@ -19,22 +20,6 @@
 #include <unistd.h>
 
 enum { MOST_FACTS = 16384, PEER_COLUMNS = 24, NETWORK_COLUMNS = 30 };
-
-static volatile sig_atomic_t stop;
-
-/* The first signal asks, the second one is the system's. */
-static void ask_to_stop(int number)
-{
-    stop = number;
-}
-
-static void catch_signals(void)
-{
-    struct sigaction action = {.sa_handler = ask_to_stop, .sa_flags = (int)SA_RESETHAND};
-    sigemptyset(&action.sa_mask);
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
-}
 
 typedef struct lab {
     brasa_context *ctx;
@@ -299,7 +284,7 @@ static brasa_status run_campaign(lab *l, campaign_result *result)
                           .seed = o->seed,
                           .resume = o->resume != NULL,
                           .retry = o->retry,
-                          .stop = &stop,
+                          .stop = &stop_asked,
                           .event = tell,
                           .watcher = l};
     if (!c.machine || !c.brasa)

@@ -1,31 +1,14 @@
 /* train.c - `brasa train`: from options to settings, and a Ctrl-C that loses nothing. */
-#define _POSIX_C_SOURCE 200809L
 #include "build_info.h"
 #include "device.h"
+#include "signals.h"
 #include "tuning.h"
 #include "watch.h"
 
 #include "train/presets.h"
 #include "train/record.h"
 
-#include <signal.h>
 #include <string.h>
-
-static volatile sig_atomic_t stop;
-
-/* The first signal asks, the second one is the system's. */
-static void ask_to_stop(int number)
-{
-    stop = number;
-}
-
-static void catch_signals(void)
-{
-    struct sigaction action = {.sa_handler = ask_to_stop, .sa_flags = (int)SA_RESETHAND};
-    sigemptyset(&action.sa_mask);
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
-}
 
 /* A run goes on with its own settings. */
 static int check_resume(const options *o)
@@ -103,7 +86,7 @@ static int train(brasa_context *ctx, const options *o)
                        .watch = watch_event,
                        .user = &w,
                        .facts = machine_json,
-                       .stop = &stop,
+                       .stop = &stop_asked,
                        .tuning = tuning_wish(&kernels)};
     int code = o->resume ? check_resume(o) : train_settings_of(ctx, o, &t.settings);
     if (code != DONE)
@@ -115,7 +98,7 @@ static int train(brasa_context *ctx, const options *o)
     brasa_status status = train_run(ctx, &t, &r);
     if (status != BRASA_OK) {
         watch_failed(&w, brasa_context_error(ctx));
-        return complain(stop ? STOPPED : FAILED, "%s", brasa_context_error(ctx));
+        return complain(stop_asked ? STOPPED : FAILED, "%s", brasa_context_error(ctx));
     }
     watch_end(&w, &r);
     return r.stopped ? STOPPED : DONE;
