@@ -69,23 +69,16 @@ static void fill(store_row *row, const process_result *r)
     row->tail = r->tail;
 }
 
-static double clock_of(clockid_t which)
-{
-    struct timespec t;
-    clock_gettime(which, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 /* How fast the processors are, and how many are busy with other things: just before a run. In this order: OpenMP's
  * threads wait busily for some milliseconds after their work, which must not fall into the run. */
 static void look_around(store_row *row, const lab_cell *cell)
 {
     static const struct timespec window = {.tv_nsec = 200000000};
     row->fma_gflops = peak_median(cell->threads ? (int)cell->threads : threads_available()) * 1e-9;
-    const double own = clock_of(CLOCK_PROCESS_CPUTIME_ID), busy = proc_busy(), before = clock_of(CLOCK_MONOTONIC);
+    const double own = lab_cpu(), busy = proc_busy(), before = lab_now();
     nanosleep(&window, NULL); /* a signal may end it early: the clock knows */
-    const double others = proc_busy() - busy - (clock_of(CLOCK_PROCESS_CPUTIME_ID) - own);
-    row->load_before = (others < 0 ? 0 : others) / (clock_of(CLOCK_MONOTONIC) - before);
+    const double others = proc_busy() - busy - (lab_cpu() - own);
+    row->load_before = (others < 0 ? 0 : others) / (lab_now() - before);
 }
 
 /* Why there is nothing to run; row->status is NULL where there is. */

@@ -2,6 +2,8 @@
 #define _GNU_SOURCE
 #include "lab/command.h"
 
+#include "lab/lab.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -9,7 +11,6 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { PAUSE_MS = 100 };
@@ -18,13 +19,6 @@ typedef struct line {
     char text[400]; /* longer ones are cut */
     size_t used;
 } line;
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
 
 /* In the child: only what is allowed after a fork of a program with threads. */
 static void become(const command *c, int from, int to)
@@ -85,13 +79,13 @@ static bool take(const command *c, line *l, const char *data, size_t bytes, comm
 /* Until the output ends, the time is over, or somebody says stop. */
 static void listen_to(const command *c, int output, command_result *out)
 {
-    const double end = c->seconds > 0 ? now() + c->seconds : 0;
+    const double end = c->seconds > 0 ? lab_now() + c->seconds : 0;
     struct pollfd p = {.fd = output, .events = POLLIN};
     line l = {.used = 0};
     char data[4096];
     for (;;) {
         const int ready = poll(&p, 1, PAUSE_MS);
-        out->late = end > 0 && now() > end;
+        out->late = end > 0 && lab_now() > end;
         if (out->late || (ready < 0 && errno != EINTR))
             break;
         if (ready <= 0) {

@@ -1,7 +1,10 @@
 /* lab.c - see lab.h. */
+#define _POSIX_C_SOURCE 200809L
 #include "lab/lab.h"
 
 #include "data/source.h"
+
+#include <time.h>
 
 enum { MOST_BYTES = 64 << 20 };
 
@@ -29,6 +32,28 @@ void lab_cell_json(json *j, const lab_cell *c)
     json_real(j, "limit", c->limit);
     json_bool(j, "timing", c->timing);
     json_bool(j, "doubling", c->doubling);
+}
+
+static double seconds_of(clockid_t which)
+{
+    struct timespec t;
+    clock_gettime(which, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+double lab_now(void)
+{
+    return seconds_of(CLOCK_MONOTONIC);
+}
+
+double lab_cpu(void)
+{
+    return seconds_of(CLOCK_PROCESS_CPUTIME_ID);
+}
+
+double lab_thread_cpu(void)
+{
+    return seconds_of(CLOCK_THREAD_CPUTIME_ID);
 }
 
 brasa_status lab_read_file(pool *p, const char *path, char **text, size_t *length)

@@ -38,6 +38,11 @@ typedef struct lab_cell {
 /* The members of an open object: what a store keeps of a cell. */
 void lab_cell_json(json *j, const lab_cell *c);
 
+/* Seconds of a clock that only goes forward, and of processor time: of this process, and of this thread alone. */
+double lab_now(void);
+double lab_cpu(void);
+double lab_thread_cpu(void);
+
 /* A file of at most some ten megabytes, with a zero behind it, in the pool. */
 brasa_status lab_read_file(pool *p, const char *path, char **text, size_t *length);
 

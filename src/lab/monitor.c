@@ -9,6 +9,7 @@
 #include "lab/monitor.h"
 
 #include "lab/energy.h"
+#include "lab/lab.h"
 #include "lab/proc.h"
 
 #include <errno.h>
@@ -19,7 +20,6 @@
 #include <sys/resource.h>
 #include <sys/time.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 /* Processes watched, and those of the whole machine. Samples of later than FINE seconds are kept once a second. */
@@ -66,18 +66,6 @@ struct monitor {
     double energy_epochs, cpu_epochs, time_epochs, cpu_last, energy_last, time_last;
     monitor_totals totals;
 };
-
-static double clock_of(clockid_t which)
-{
-    struct timespec t;
-    clock_gettime(which, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-static double now_seconds(void)
-{
-    return clock_of(CLOCK_MONOTONIC);
-}
 
 /* The next one comes after `least`, or PAUSE times what this one took of a processor. */
 static void pace_done(pace *p, double began, double cost, double pause)
@@ -196,8 +184,8 @@ void monitor_follow(monitor *m, pid_t pid)
     m->first = pid;
     add(m, pid);
     find_new(m);
-    m->start = m->last = m->time_last = now_seconds();
-    m->cpu_before = clock_of(CLOCK_PROCESS_CPUTIME_ID);
+    m->start = m->last = m->time_last = lab_now();
+    m->cpu_before = lab_cpu();
     m->look = m->find = m->switch_ = (pace){.least = 0.1, .due = m->start + 0.02}; /* some are over soon */
     m->pss = (pace){.least = 1, .due = m->start + 0.2};
     energy_read(&m->energy);
@@ -305,9 +293,9 @@ static bool due(monitor *m, pace *p, double now, double pause, void (*look)(moni
 {
     if (now < p->due)
         return false;
-    const double before = clock_of(CLOCK_THREAD_CPUTIME_ID);
+    const double before = lab_thread_cpu();
     look(m, s);
-    pace_done(p, now, clock_of(CLOCK_THREAD_CPUTIME_ID) - before, pause);
+    pace_done(p, now, lab_thread_cpu() - before, pause);
     return true;
 }
 
@@ -371,7 +359,7 @@ static brasa_status keep(monitor *m, store_sample *s, double now)
 brasa_status monitor_look(monitor *m, const char *phase)
 {
     store_sample s = {.pss = -1, .phase = phase};
-    const double now = now_seconds();
+    const double now = lab_now();
     if (now < m->look.due)
         return BRASA_OK;
     due(m, &m->find, now, PAUSE, look_new, &s);
@@ -439,7 +427,7 @@ bool monitor_reap(monitor *m, int *how)
 
 brasa_status monitor_results(monitor *m, pool *p, monitor_totals *out, store_sample **samples, int *count)
 {
-    const double wall = now_seconds() - m->start;
+    const double wall = lab_now() - m->start;
     const bool epochs = m->time_epochs > 0;
     *out = m->totals;
     out->children = m->seen > 1 ? m->seen - 1 : 0;
@@ -452,7 +440,7 @@ brasa_status monitor_results(monitor *m, pool *p, monitor_totals *out, store_sam
     out->energy_j = !m->energy.packages ? NAN : epochs ? m->energy_epochs : m->energy.joules;
     out->energy_why = m->energy.packages ? NULL : pool_text(p, "%s", m->energy.why);
     out->gpu_why = "no GPU: this brasa knows none yet";
-    out->share = (clock_of(CLOCK_PROCESS_CPUTIME_ID) - m->cpu_before) / wall;
+    out->share = (lab_cpu() - m->cpu_before) / wall;
     *count = m->samples;
     *samples = pool_get(p, (size_t)m->samples + 1, sizeof **samples);
     if (!*samples || (!m->energy.packages && !out->energy_why))

@@ -28,7 +28,7 @@ typedef struct monitor_options {
 brasa_status monitor_start(brasa_context *ctx, const monitor_options *o, monitor **out);
 /* The process, a child of this one; the clock starts. */
 void monitor_follow(monitor *m, pid_t pid);
-/* When the next look is due: seconds of CLOCK_MONOTONIC. */
+/* When the next look is due: seconds of lab_now. */
 double monitor_due(const monitor *m);
 /* A look, where one is due; `phase`, a text that stays, is what the process says that it does since the last one. */
 brasa_status monitor_look(monitor *m, const char *phase);

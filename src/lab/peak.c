@@ -1,12 +1,10 @@
 /* peak.c - see peak.h. The file is compiled with -ffp-contract=fast: that makes one instruction of the product and
  * the sum, where the processor has it. */
-#define _POSIX_C_SOURCE 200809L
 #include "lab/peak.h"
 
 #include "core/isa.h"
 #include "core/threads.h"
-
-#include <time.h>
+#include "lab/lab.h"
 
 /* So many rounds take 4 to 8 ms at 3 GHz, whatever the vectors: long beside what it takes to wake the threads. */
 enum { CHAINS = 12, ROUNDS = 2000000 };
@@ -65,19 +63,12 @@ static void run(void *user, int64_t begin, int64_t end)
         w->result = result;
 }
 
-static double now_seconds(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 double peak_sample(int threads)
 {
     work w = work_for(isa_available());
-    const double before = now_seconds();
+    const double before = lab_now();
     threads_for(threads, threads, run, &w);
-    return 2.0 * CHAINS * w.lanes * ROUNDS * threads / (now_seconds() - before);
+    return 2.0 * CHAINS * w.lanes * ROUNDS * threads / (lab_now() - before);
 }
 
 double peak_median(int threads)

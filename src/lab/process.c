@@ -9,6 +9,7 @@
 
 #include "core/json_scan.h"
 #include "core/numeric.h"
+#include "lab/lab.h"
 #include "lab/proc.h"
 #include "lab/spawn.h"
 
@@ -17,7 +18,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { MOST_LINE = 1 << 20, MOST_OUTPUT = 16 << 20, PIECE = 1 << 16, TAIL = 4096 };
@@ -43,13 +43,6 @@ typedef struct running {
     group group;
 } running;
 
-static double now_seconds(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 /* --- how it ends --------------------------------------------------------------------------------------------- */
 
 static brasa_status settle(running *u, const char *status, const char *reason)
@@ -65,7 +58,7 @@ static brasa_status settle(running *u, const char *status, const char *reason)
 static brasa_status end_it(running *u, const char *status, const char *reason, bool force)
 {
     if (!u->asked) {
-        u->asked = now_seconds();
+        u->asked = lab_now();
         u->forced = force;
         monitor_signal(u->monitor, force ? SIGKILL : SIGTERM);
     }
@@ -299,7 +292,7 @@ static bool is_over(running *u, double now)
 static brasa_status loop(running *u)
 {
     brasa_status first = BRASA_OK;
-    for (double now = now_seconds(); !is_over(u, now); now = now_seconds()) {
+    for (double now = lab_now(); !is_over(u, now); now = lab_now()) {
         brasa_status status = wait_and_read(u, now);
         if (status == BRASA_OK)
             status = monitor_look(u->monitor, u->result->account.phase);
@@ -321,7 +314,7 @@ static brasa_status watch(running *u)
     clean_tail(u);
     if (status == BRASA_OK)
         status = settle_end(u);
-    u->result->seconds = (u->over > 0 ? u->over : now_seconds()) - u->start;
+    u->result->seconds = (u->over > 0 ? u->over : lab_now()) - u->start;
     if (status == BRASA_OK)
         status =
             monitor_results(u->monitor, &u->result->pool, &u->result->totals, &u->result->samples, &u->result->count);
@@ -350,7 +343,7 @@ brasa_status process_run(brasa_context *ctx, const process_request *r, process_r
     brasa_status status = monitor_start(ctx, &(monitor_options){.memory = r->memory}, &u.monitor);
     if (status == BRASA_OK)
         status = spawn(&out->pool, r, &u.group, &u.process);
-    u.start = now_seconds();
+    u.start = lab_now();
     if (status == BRASA_OK && u.process.pid == 0) {
         char text[300];
         snprintf(text, sizeof text, "it cannot be started: %.200s: %s", r->argv[0], strerror(u.process.error));
