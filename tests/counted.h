@@ -4,6 +4,7 @@
 #define TEST_COUNTED_H
 
 #include "files.h"
+#include "heap.h"
 #include "test.h"
 
 static heap memory;

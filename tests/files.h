@@ -1,5 +1,4 @@
-/* files.h - for tests that write files: a folder of their own, removed at the end, and whole files in and out; and an
- * allocator that counts, and fails when told to. */
+/* files.h - for tests that write files: a folder of their own, removed at the end, and whole files in and out. */
 #ifndef TEST_FILES_H
 #define TEST_FILES_H
 
@@ -87,33 +86,6 @@ static inline void write_tensors(const char *path, const char *header, size_t le
     if (!f || fwrite(prefix, 1, 8, f) != 8 || fwrite(header, 1, length, f) != length ||
         fwrite(data, 1, bytes, f) != bytes || fclose(f) != 0)
         perror(path);
-}
-
-/* --- memory -------------------------------------------------------------------------------------------------- */
-
-typedef struct heap {
-    int calls, fail_at; /* the call that fails, from 1; 0: none */
-    int live;
-    size_t largest; /* that was asked for */
-} heap;
-
-static inline void *heap_alloc(void *user, size_t bytes)
-{
-    heap *h = user;
-    if (++h->calls == h->fail_at)
-        return NULL;
-    h->largest = bytes > h->largest ? bytes : h->largest;
-    void *block = malloc(bytes);
-    if (block)
-        memset(block, 0xA5, bytes);
-    h->live += block != NULL;
-    return block;
-}
-
-static inline void heap_release(void *user, void *block)
-{
-    ((heap *)user)->live--;
-    free(block);
 }
 
 #endif

@@ -1,6 +1,7 @@
 /* test_lab_exchange.c - what the lab's runners are given: networks that come out as they went in, data and splits as
  * `brasa train` has them, and Brasa's own runner that learns the same from them. */
 #define _XOPEN_SOURCE 700
+#include "heap.h"
 #include "lab.h"
 #include "test.h"
 
@@ -476,24 +477,6 @@ TEST(refusals)
 }
 
 /* --- when memory runs out ------------------------------------------------------------------------------------ */
-
-typedef struct heap {
-    int calls, fail_at, live;
-} heap;
-
-static void *heap_alloc(void *user, size_t bytes)
-{
-    heap *h = user;
-    void *block = ++h->calls == h->fail_at ? NULL : malloc(bytes);
-    h->live += block != NULL;
-    return block;
-}
-
-static void heap_release(void *user, void *block)
-{
-    ((heap *)user)->live--;
-    free(block);
-}
 
 /* Opens, writes and runs; whatever fails on the way is told and leaves nothing behind. */
 static brasa_status all_of_it(heap *h)

@@ -3,6 +3,7 @@
  * With BRASA_PAGES=folder the pages are also written there; test_report_pages.py looks at them in a browser.
  */
 #include "test.h"
+#include "heap.h"
 #include "lab_campaign.h"
 #include "report.h"
 
@@ -304,24 +305,6 @@ TEST(a_sink_that_fails)
     drop(&k);
     drop(&whole);
     campaign_end(&c);
-}
-
-typedef struct heap {
-    int calls, fail_at, live;
-} heap;
-
-static void *heap_alloc(void *user, size_t bytes)
-{
-    heap *h = user;
-    void *block = ++h->calls == h->fail_at ? NULL : malloc(bytes);
-    h->live += block != NULL;
-    return block;
-}
-
-static void heap_release(void *user, void *block)
-{
-    ((heap *)user)->live--;
-    free(block);
 }
 
 /* Every allocation may fail: then it is told, and nothing is leaked. */

@@ -5,6 +5,7 @@
 #define _GNU_SOURCE
 #include "test.h"
 #include "files.h"
+#include "heap.h"
 
 #include "core/random.h"
 #include "train/session.h"

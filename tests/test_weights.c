@@ -4,6 +4,7 @@
 #define _FILE_OFFSET_BITS 64
 #include "test.h"
 #include "files.h"
+#include "heap.h"
 
 #include "core/random.h"
 #include "train/session.h"
