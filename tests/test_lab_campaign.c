@@ -1,6 +1,7 @@
 /* test_lab_campaign.c - the loop over cells, peers and repeats, with a fake peer and without data: rows for
  * everything that happens, the gate, resuming, doubling, ends in the middle. */
 #define _GNU_SOURCE
+#include "lab.h"
 #include "counted.h"
 
 #include "lab/campaign.h"
@@ -67,22 +68,10 @@ static const campaign_peer good = {.name = "fake", .variant = "", .argv = python
 
 static lab_cell small_cell(const char *key)
 {
-    return (lab_cell){.key = key,
-                      .experiment = "test",
-                      .view = "times",
-                      .network = "net",
-                      .data = "synth:x",
-                      .split = "all",
-                      .optimizer = "sgd",
-                      .dialect = "torch",
-                      .device = "cpu",
-                      .precision = "f32",
-                      .batch = 8,
-                      .epochs = 2,
-                      .repeats = 1,
-                      .threads = 1,
-                      .seed = 1,
-                      .limit = 20};
+    lab_cell c = cell_of("net", "synth:x");
+    c.key = key;
+    c.batch = 8;
+    return c;
 }
 
 static campaign_options options_for(fake *f, store *s, const lab_cell *cells, int count, const campaign_peer *peers,
