@@ -19,7 +19,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { MOST_FACTS = 16384, PEER_COLUMNS = 24, NETWORK_COLUMNS = 30 };
+enum { PEER_COLUMNS = 24, NETWORK_COLUMNS = 30 };
 
 typedef struct lab {
     brasa_context *ctx;
@@ -219,31 +219,15 @@ static brasa_status files_folder(lab *l, const char **out)
     return BRASA_OK;
 }
 
-typedef struct facts {
-    char text[MOST_FACTS];
-    size_t used;
-} facts;
-
-static bool write_facts(void *user, const char *text, size_t length)
-{
-    facts *f = user;
-    if (f->used + length >= sizeof f->text)
-        return false;
-    memcpy(f->text + f->used, text, length);
-    f->used += length;
-    f->text[f->used] = '\0';
-    return true;
-}
-
 /* {"machine": ...} or {"versions": ...}, as other accounts have them. */
 static const char *facts_of(lab *l, void (*write)(json *j))
 {
-    facts f = {.used = 0};
-    json j = {.write = write_facts, .user = &f};
+    lab_text all = {.pool = &l->pool};
+    json j = {.write = lab_text_write, .user = &all};
     json_open(&j, NULL, '{');
     write(&j);
     json_close(&j, '}');
-    return j.failed ? NULL : pool_text(&l->pool, "%s", f.text);
+    return j.failed ? NULL : all.text;
 }
 
 static brasa_status doubled(void *user, const lab_cell *cell, lab_cell *out, bool *more)

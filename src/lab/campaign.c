@@ -73,36 +73,11 @@ brasa_status campaign_process(campaign *c, open_cell *x, const campaign_peer *pe
 
 /* --- a cell -------------------------------------------------------------------------------------------------- */
 
-typedef struct text_sink {
-    pool *pool;
-    char *text;
-    size_t used, size;
-} text_sink;
-
-static bool write_text(void *user, const char *text, size_t length)
-{
-    text_sink *s = user;
-    if (s->used + length >= s->size) {
-        const size_t size = 2 * (s->used + length) + 512;
-        char *grown = pool_get(s->pool, size, 1);
-        if (!grown)
-            return false;
-        if (s->used)
-            memcpy(grown, s->text, s->used);
-        s->text = grown;
-        s->size = size;
-    }
-    memcpy(s->text + s->used, text, length);
-    s->used += length;
-    s->text[s->used] = '\0';
-    return true;
-}
-
 static brasa_status store_cell_of(campaign *c, open_cell *x)
 {
     const lab_cell *k = x->cell;
-    text_sink sink = {.pool = &x->pool};
-    json j = {.write = write_text, .user = &sink};
+    lab_text all = {.pool = &x->pool};
+    json j = {.write = lab_text_write, .user = &all};
     json_open(&j, NULL, '{');
     lab_cell_json(&j, k);
     json_int(&j, "classes", x->info.classes);
@@ -126,7 +101,7 @@ static brasa_status store_cell_of(campaign *c, open_cell *x)
                     .precision = k->precision,
                     .threads = k->threads,
                     .mem = k->mem,
-                    .json = sink.text};
+                    .json = all.text};
     brasa_status status = store_add_cell(c->o->store, &s);
     x->id = s.id;
     return status;

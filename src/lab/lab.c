@@ -4,6 +4,7 @@
 
 #include "data/source.h"
 
+#include <string.h>
 #include <time.h>
 
 enum { MOST_BYTES = 64 << 20 };
@@ -32,6 +33,25 @@ void lab_cell_json(json *j, const lab_cell *c)
     json_real(j, "limit", c->limit);
     json_bool(j, "timing", c->timing);
     json_bool(j, "doubling", c->doubling);
+}
+
+bool lab_text_write(void *user, const char *text, size_t length)
+{
+    lab_text *t = user;
+    if (t->used + length >= t->size) {
+        const size_t size = 2 * (t->used + length) + 512;
+        char *grown = pool_get(t->pool, size, 1);
+        if (!grown)
+            return false;
+        if (t->used)
+            memcpy(grown, t->text, t->used);
+        t->text = grown;
+        t->size = size;
+    }
+    memcpy(t->text + t->used, text, length);
+    t->used += length;
+    t->text[t->used] = '\0';
+    return true;
 }
 
 static double seconds_of(clockid_t which)

@@ -38,6 +38,14 @@ typedef struct lab_cell {
 /* The members of an open object: what a store keeps of a cell. */
 void lab_cell_json(json *j, const lab_cell *c);
 
+/* A text that grows in a pool, as the sink of a json writer. NULL while nothing was written. */
+typedef struct lab_text {
+    pool *pool;
+    char *text;
+    size_t used, size;
+} lab_text;
+bool lab_text_write(void *user, const char *text, size_t length);
+
 /* Seconds of a clock that only goes forward, and of processor time: of this process, and of this thread alone. */
 double lab_now(void);
 double lab_cpu(void);
