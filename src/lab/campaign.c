@@ -22,6 +22,14 @@ void campaign_tell(campaign *c, campaign_event e)
         c->o->event(c->o->watcher, &e);
 }
 
+const char *campaign_date(char text[32])
+{
+    struct tm tm;
+    const time_t now = time(NULL);
+    strftime(text, 32, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &tm));
+    return text;
+}
+
 static brasa_status out_of_memory(campaign *c)
 {
     return fail_memory(c->ctx, 0);
@@ -308,14 +316,6 @@ static brasa_status find_campaign(campaign *c)
     return status;
 }
 
-static const char *date_now(char text[32])
-{
-    struct tm tm;
-    const time_t now = time(NULL);
-    strftime(text, 32, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &tm));
-    return text;
-}
-
 static brasa_status begin(campaign *c)
 {
     const campaign_options *o = c->o;
@@ -324,7 +324,7 @@ static brasa_status begin(campaign *c)
         return out_of_memory(c);
     if (o->resume)
         return find_campaign(c);
-    store_campaign s = {.created = date_now(date),
+    store_campaign s = {.created = campaign_date(date),
                         .name = o->name,
                         .text = o->text,
                         .scale = o->scale,
@@ -404,7 +404,7 @@ brasa_status campaign_run(brasa_context *ctx, const campaign_options *o, campaig
         status = run_all(&c);
     out->stopped = campaign_stopped(&c);
     if (status == BRASA_OK && !out->stopped)
-        status = store_finish_campaign(o->store, c.id, date_now(date));
+        status = store_finish_campaign(o->store, c.id, campaign_date(date));
     if (c.account_key)
         process_free(&c.account);
     pool_free(&c.pool);

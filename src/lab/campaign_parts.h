@@ -31,6 +31,8 @@ typedef struct open_cell {
 
 bool campaign_stopped(const campaign *c);
 void campaign_tell(campaign *c, campaign_event e);
+/* Now, as the store has it: "2026-11-20T14:03:11Z". */
+const char *campaign_date(char text[32]);
 /* One process of a peer. The result is to be freed whatever came back. */
 brasa_status campaign_process(campaign *c, open_cell *x, const campaign_peer *peer, const lab_run *run, bool check,
                               process_result *out);

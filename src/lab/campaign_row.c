@@ -126,11 +126,8 @@ brasa_status campaign_row(campaign *c, open_cell *x, const campaign_peer *peer, 
                           const char **status)
 {
     char started[32];
-    struct tm tm;
-    const time_t now = time(NULL);
     store_row row = empty_row(x, run);
-    strftime(started, sizeof started, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &tm));
-    row.started = started;
+    row.started = campaign_date(started);
     decide(c, x, peer, &row);
     if (row.status) {
         *status = lasting(row.status);
