@@ -3,13 +3,12 @@
 #include "lab/command.h"
 
 #include "lab/lab.h"
+#include "lab/spawn.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -19,42 +18,6 @@ typedef struct line {
     char text[400]; /* longer ones are cut */
     size_t used;
 } line;
-
-/* In the child: only what is allowed after a fork of a program with threads. */
-static void become(const command *c, int from, int to)
-{
-    setpgid(0, 0);
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    signal(SIGPIPE, SIG_DFL);
-    signal(SIGXFSZ, SIG_DFL);
-    if (dup2(from, 0) >= 0 && dup2(to, 1) >= 0 && dup2(to, 2) >= 0)
-        execvp(c->argv[0], (char *const *)c->argv);
-    _exit(127);
-}
-
-static brasa_status start(brasa_context *ctx, const command *c, pid_t *child, int *output)
-{
-    int ends[2];
-    const int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    if (nothing < 0 || pipe2(ends, O_CLOEXEC) != 0) {
-        const int reason = errno;
-        if (nothing >= 0)
-            close(nothing);
-        return fail(ctx, BRASA_BAD_FILE, "%s: %s", c->argv[0], strerror(reason));
-    }
-    if (c->log)
-        fflush(c->log); /* what waits in it would be written twice */
-    if ((*child = fork()) == 0)
-        become(c, nothing, ends[1]);
-    const int reason = errno;
-    close(nothing);
-    close(ends[1]);
-    *output = ends[0];
-    if (*child > 0)
-        return BRASA_OK;
-    close(ends[0]);
-    return fail(ctx, BRASA_BAD_FILE, "%s: %s", c->argv[0], strerror(reason));
-}
 
 /* A piece of the output, line by line; false where `heard` wants no more. */
 static bool take(const command *c, line *l, const char *data, size_t bytes, command_result *out)
@@ -94,7 +57,7 @@ static void listen_to(const command *c, int output, command_result *out)
             continue;
         }
         const ssize_t got = read(output, data, sizeof data);
-        if (got < 0 && errno == EINTR)
+        if (got < 0 && (errno == EINTR || errno == EAGAIN))
             continue;
         if (got <= 0)
             break;
@@ -106,21 +69,31 @@ static void listen_to(const command *c, int output, command_result *out)
     take(c, &l, "\n", 1, out);
 }
 
-brasa_status command_run(brasa_context *ctx, const command *c, command_result *out)
+/* Waits for it, and ends what it left behind. */
+static int end_of(pid_t child, bool force)
 {
-    pid_t child = -1;
-    int output = -1, state = 0;
-    *out = (command_result){0};
-    brasa_status status = start(ctx, c, &child, &output);
-    if (status != BRASA_OK)
-        return status;
-    listen_to(c, output, out);
-    close(output);
-    if (out->late || out->stopped)
+    int state = 0;
+    if (force)
         kill(-child, SIGKILL);
     while (waitpid(child, &state, 0) < 0 && errno == EINTR)
         ;
-    kill(-child, SIGKILL); /* what it left behind */
-    out->code = WIFEXITED(state) ? WEXITSTATUS(state) : 128 + WTERMSIG(state);
-    return BRASA_OK;
+    kill(-child, SIGKILL);
+    return WIFEXITED(state) ? WEXITSTATUS(state) : 128 + WTERMSIG(state);
+}
+
+brasa_status command_run(brasa_context *ctx, const command *c, command_result *out)
+{
+    pool p = {.ctx = ctx};
+    spawned child;
+    *out = (command_result){.code = 127};
+    brasa_status status = spawn(&p, &(spawn_request){.argv = c->argv, .together = true}, &child);
+    if (status == BRASA_OK && child.pid) {
+        listen_to(c, child.output, out);
+        close(child.output);
+        out->code = end_of(child.pid, out->late || out->stopped);
+    } else if (status == BRASA_OK) {
+        snprintf(out->last, sizeof out->last, "%s", strerror(child.error));
+    }
+    pool_free(&p);
+    return status;
 }

@@ -1,5 +1,5 @@
 /* command.h - runs a program to its end and reads what it says: questions to a Python, and pip. (Runners, which are
- * measured, are process.h's.) It has a process group of its own, nothing to read, and dies with us. */
+ * measured, are process.h's.) How it is started: see spawn.h. */
 #ifndef LAB_COMMAND_H
 #define LAB_COMMAND_H
 
@@ -20,7 +20,7 @@ typedef struct command {
 typedef struct command_result {
     int code;           /* its exit code; 128 + the signal that ended it; 127: it could not be started */
     bool late, stopped; /* ended for its time, or by `heard` */
-    char last[400];     /* its last line that is not empty */
+    char last[400];     /* its last line that is not empty; of 127: why */
 } command_result;
 
 /* Fails by what goes wrong here only. */

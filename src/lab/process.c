@@ -340,9 +340,11 @@ brasa_status process_run(brasa_context *ctx, const process_request *r, process_r
     running u = {.ctx = ctx, .request = r, .result = out, .scratch = {.ctx = ctx}, .oom_kills = proc_oom_kills()};
     u.group = group_make(r->memory);
     u.process.output = u.process.errors = -1;
+    const spawn_request start = {
+        .argv = r->argv, .environment = r->environment, .folder = r->folder, .group = &u.group};
     brasa_status status = monitor_start(ctx, &(monitor_options){.memory = r->memory}, &u.monitor);
     if (status == BRASA_OK)
-        status = spawn(&out->pool, r, &u.group, &u.process);
+        status = spawn(&out->pool, &start, &u.process);
     u.start = lab_now();
     if (status == BRASA_OK && u.process.pid == 0) {
         char text[300];

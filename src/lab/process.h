@@ -1,9 +1,6 @@
 /* process.h - one run of a runner: starts it, reads its lines, watches it and all that it starts, ends it when it
- * takes too long or too much, and says what came of it. Nothing of it is left when process_run returns.
- *
- * It runs in a process group of its own, so that Ctrl-C reaches us alone, and dies with us. Variables that set
- * numbers of threads, and those that lead Python to other people's packages, are taken out of its environment.
- */
+ * takes too long or too much, and says what came of it. Nothing of it is left when process_run returns. How it is
+ * started: see spawn.h. */
 #ifndef LAB_PROCESS_H
 #define LAB_PROCESS_H
 

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -79,7 +80,7 @@ static void close_pipes(pipes *p, int end)
 }
 
 /* In the child: becomes the program, or tells why not. */
-static void become(const process_request *r, char **environment, const pipes *p, const group *g, pid_t parent)
+static void become(const spawn_request *r, char **environment, const pipes *p, pid_t parent)
 {
     static const int usual[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGCHLD, SIGXFSZ, SIGQUIT};
     sigset_t none;
@@ -92,13 +93,14 @@ static void become(const process_request *r, char **environment, const pipes *p,
         signal(usual[i], SIG_DFL);
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
-    bool good = nothing >= 0 && dup2(nothing, 0) >= 0 && dup2(p->output[1], 1) >= 0 && dup2(p->errors[1], 2) >= 0;
-    if (good && g->procs >= 0)
-        good = write(g->procs, "0", 1) == 1;
+    bool good = nothing >= 0 && dup2(nothing, 0) >= 0 && dup2(p->output[1], 1) >= 0 &&
+                dup2(r->together ? p->output[1] : p->errors[1], 2) >= 0;
+    if (good && r->group && r->group->procs >= 0)
+        good = write(r->group->procs, "0", 1) == 1;
     if (good && r->folder)
         good = chdir(r->folder) == 0;
     if (good)
-        execve(r->argv[0], (char *const *)r->argv, environment);
+        execvpe(r->argv[0], (char *const *)r->argv, environment);
     const int why = errno;
     if (write(p->failure[1], &why, sizeof why) < 0)
         _exit(126);
@@ -115,7 +117,7 @@ static int wait_for_program(int failure)
     return got == (ssize_t)sizeof why ? why : 0;
 }
 
-brasa_status spawn(pool *p, const process_request *r, const group *g, spawned *out)
+brasa_status spawn(pool *p, const spawn_request *r, spawned *out)
 {
     pipes s = {{-1, -1}, {-1, -1}, {-1, -1}};
     *out = (spawned){.output = -1, .errors = -1};
@@ -123,8 +125,8 @@ brasa_status spawn(pool *p, const process_request *r, const group *g, spawned *o
     if (!environment)
         return fail_memory(p->ctx, 0);
     const pid_t self = getpid();
-    const bool piped =
-        pipe2(s.output, O_CLOEXEC) == 0 && pipe2(s.errors, O_CLOEXEC) == 0 && pipe2(s.failure, O_CLOEXEC) == 0;
+    const bool piped = pipe2(s.output, O_CLOEXEC) == 0 && (r->together || pipe2(s.errors, O_CLOEXEC) == 0) &&
+                       pipe2(s.failure, O_CLOEXEC) == 0;
     out->pid = piped ? fork() : -1;
     if (out->pid < 0) {
         const int why = errno;
@@ -133,7 +135,7 @@ brasa_status spawn(pool *p, const process_request *r, const group *g, spawned *o
         return fail(p->ctx, BRASA_WRONG_STATE, "no process can be started: %s", strerror(why));
     }
     if (out->pid == 0)
-        become(r, environment, &s, g, self);
+        become(r, environment, &s, self);
     close_pipes(&s, 1);
     out->error = wait_for_program(s.failure[0]);
     if (out->error) {
@@ -147,6 +149,7 @@ brasa_status spawn(pool *p, const process_request *r, const group *g, spawned *o
     out->output = s.output[0];
     out->errors = s.errors[0];
     fcntl(out->output, F_SETFL, O_NONBLOCK);
-    fcntl(out->errors, F_SETFL, O_NONBLOCK);
+    if (out->errors >= 0)
+        fcntl(out->errors, F_SETFL, O_NONBLOCK);
     return BRASA_OK;
 }
