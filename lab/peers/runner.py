@@ -96,7 +96,7 @@ class Network:
         with open(e["graph"]) as file:
             graph = json.load(file)
         self.dialect, self.classes, self.input = graph["dialect"], graph["classes"], tuple(graph["input"])
-        self.weights = safetensors(e["weights"])
+        self.file, self.read = e["weights"], None
         shapes, self.nodes = {"image": self.input}, []
         for n in graph["nodes"]:
             node = Node(n, shapes)
@@ -106,6 +106,13 @@ class Network:
             self.nodes.append(node)
         self.users = collections.Counter(value for node in self.nodes for value in node.inputs)
         self.maker = {node.output: node for node in self.nodes}
+
+    @property
+    def weights(self):
+        """name -> array; read when they are first asked for, as not everybody does."""
+        if self.read is None:
+            self.read = safetensors(self.file)
+        return self.read
 
     def arrays(self, node):
         """what ("weight", "running_mean") -> array, of a node."""

@@ -27,16 +27,29 @@ def save(path, arrays):
 
 
 class Builder:
-    """Adds nodes; every call returns the value's name."""
+    """Adds nodes; every call returns the value's name. Only weights need numpy: they are drawn when asked for."""
 
     def __init__(self, shape, seed=1):
-        self.nodes, self.weights, self.shapes = [], {}, {"image": tuple(shape)}
-        self.draw, self.input = numpy.random.RandomState(seed), list(shape)
+        self.nodes, self.draws, self.shapes = [], {}, {"image": tuple(shape)}
+        self.seed, self.drawn, self.input = seed, None, list(shape)
+
+    @property
+    def weights(self):
+        if self.drawn is None:
+            random = numpy.random.RandomState(self.seed)
+            self.drawn = {name: draw(random).astype("float32") for name, draw in self.draws.items()}
+        return self.drawn
+
+    def graph(self, name, dialect="torch"):
+        """What network.json holds."""
+        return {"name": name, "dialect": dialect, "classes": self.nodes[-1]["shape"][0], "input": self.input,
+                "nodes": self.nodes}
 
     def add(self, op, inputs, shape, params=None, name=None, **settings):
+        """params: what -> function of a RandomState"""
         name = name or "%s%d" % (op, len(self.nodes))
         inputs = [inputs] if isinstance(inputs, str) else inputs
-        self.weights.update(("%s.%s" % (name, what), a.astype("float32")) for what, a in (params or {}).items())
+        self.draws.update(("%s.%s" % (name, what), draw) for what, draw in (params or {}).items())
         self.nodes.append({"name": name, "op": op, "inputs": inputs, "output": name, "shape": list(shape),
                            "settings": settings, "params": {what: "%s.%s" % (name, what) for what in params or {}}})
         self.shapes[name] = tuple(shape)
@@ -47,10 +60,10 @@ class Builder:
 
     def conv(self, x, channels, kernel, stride=1, pad=(0, 0, 0, 0), groups=1, bias=True, dilation=1, name=None):
         c, h, w = self.shapes[x]
-        weight = self.draw.randn(channels, c // groups, kernel, kernel)
-        params = {"weight": weight * (2 / weight[0].size) ** 0.5}
+        size = [channels, c // groups, kernel, kernel]
+        params = {"weight": lambda r: r.randn(*size) * (2 / (size[1] * kernel * kernel)) ** 0.5}
         if bias:
-            params["bias"] = self.draw.randn(channels) * 0.1
+            params["bias"] = lambda r: r.randn(channels) * 0.1
         out, covers = [channels], dilation * (kernel - 1) + 1
         for side, a, b in ((h, pad[0], pad[2]), (w, pad[1], pad[3])):
             out.append((side + a + b - covers) // stride + 1)
@@ -59,8 +72,8 @@ class Builder:
 
     def norm(self, x, epsilon=1e-5, momentum=0.1, affine=True, frozen=False):
         c = self.shapes[x][0]
-        params = {"weight": 1 + 0.2 * self.draw.randn(c), "bias": 0.1 * self.draw.randn(c)} if affine else {}
-        params.update(running_mean=0.1 * self.draw.randn(c), running_var=0.5 + self.draw.rand(c))
+        params = {"weight": lambda r: 1 + 0.2 * r.randn(c), "bias": lambda r: 0.1 * r.randn(c)} if affine else {}
+        params.update(running_mean=lambda r: 0.1 * r.randn(c), running_var=lambda r: 0.5 + r.rand(c))
         return self.add("batchnorm", x, self.shapes[x], params, epsilon=epsilon, momentum=momentum, affine=affine,
                         frozen=frozen)
 
@@ -73,13 +86,16 @@ class Builder:
         return self.add(op, x, out, size=[size] * 2, stride=[step] * 2, pad=list(pad), ceil=ceil, **settings)
 
     def flatten(self, x):
-        return self.add("flatten", x, [int(numpy.prod(self.shapes[x]))])
+        size = 1
+        for side in self.shapes[x]:
+            size *= side
+        return self.add("flatten", x, [size])
 
     def dense(self, x, features, name=None, bias=True):
         n = self.shapes[x][0]
-        params = {"weight": self.draw.randn(features, n) * (1 / n) ** 0.5}
+        params = {"weight": lambda r: r.randn(features, n) * (1 / n) ** 0.5}
         if bias:
-            params["bias"] = self.draw.randn(features) * 0.1
+            params["bias"] = lambda r: r.randn(features) * 0.1
         return self.add("dense", x, [features], params, name, features=features, bias=bias)
 
 
@@ -161,8 +177,7 @@ class Exchange:
         self.classes = self.net.nodes[-1]["shape"][0]
         count = sum(a.size for name, a in self.net.weights.items() if "running" not in name)
         with open(self.path("network.json"), "w") as file:
-            json.dump({"name": network, "dialect": dialect, "classes": self.classes, "parameters": count,
-                       "input": self.net.input, "nodes": self.net.nodes}, file)
+            json.dump(dict(self.net.graph(network, dialect), parameters=count), file)
         save(self.path("weights.safetensors"), self.net.weights)
         draw, self.batches = numpy.random.RandomState(2), {}
         for step in range(3):
