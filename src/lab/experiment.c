@@ -1,289 +1,33 @@
 /* experiment.c - from text to blocks of settings, each checked where it stands: see experiment.h. */
 #include "core/nearest.h"
-#include "core/numeric.h"
-#include "core/threads.h"
-#include "data/dataset.h"
-#include "graph/dialect.h"
 #include "lab/experiment_parts.h"
 
 #include <ctype.h>
 #include <errno.h>
-#include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-enum { MAX_FILE = 1 << 16, MAX_LINE = 1000, MAX_LIST = 128, MAX_NAME = 40, MAX_GIVEN = 16 };
-
-typedef enum kind { LINE, NETWORKS, SETS, NUMBERS, ONE_OF, SOME_OF, BYTES } kind;
-
-typedef struct field_def {
-    const char *name;
-    kind kind;
-    int most;          /* values */
-    int64_t low, high; /* of a number */
-    const char *words; /* that may stand there, with blanks between them */
-    const char *takes; /* for help */
-} field_def;
-
-static const field_def fields[KEYS] = {
-    [KEY_TITLE] = {"title", LINE, 1, .takes = "what the report is headed with"},
-    [KEY_VIEW] = {"view", ONE_OF, 1, .words = "times batches resources threads size accuracy",
-                  .takes = "what the report shows: times, batches, resources, threads, size or accuracy (times)"},
-    [KEY_NETWORK] = {"network", NETWORKS, MAX_LIST, .takes = "names of models, or paths of .net files"},
-    [KEY_DATA] = {"data", SETS, MAX_LIST,
-                  .takes = "data sets, such as synth:fire,n=791; NAME=SPEC lets --data replace it"},
-    [KEY_BATCH] = {"batch", NUMBERS, MAX_LIST, 1, 65536, .takes = "samples in a step: numbers (32)"},
-    [KEY_THREADS] = {"threads", NUMBERS, MAX_LIST, 1, MOST_THREADS, "all",
-                     "threads of a run: numbers, all, 1..all (all)"},
-    [KEY_DEVICE] = {"device", SOME_OF, MAX_LIST, .words = "cpu cuda", .takes = "cpu, cuda or both (cpu)"},
-    [KEY_PRECISION] = {"precision", SOME_OF, MAX_LIST, .words = "f32 bf16 f16", .takes = "f32, bf16, f16 (f32)"},
-    [KEY_OPTIMIZER] = {"optimizer", LINE, 1, .takes = "as in brasa train (sgd lr=0.01 momentum=0.9)"},
-    [KEY_DIALECT] = {"dialect", LINE, 1, .takes = "whose equations: torch, tfkeras, keras2, caffe (torch)"},
-    [KEY_TRANSFORM] = {"transform", LINE, 1, .takes = "as in brasa train (what network and data ask for)"},
-    [KEY_SPLIT] = {"split", LINE, 1, .takes = "all, parts or 70/30 (all)"},
-    [KEY_FOLDS] = {"folds", NUMBERS, 1, 2, 1000, .takes = "train N times, each N-th of the samples tests once"},
-    [KEY_EPOCHS] = {"epochs", NUMBERS, 1, 1, 100000, .takes = "of a run (2)"},
-    [KEY_REPEATS] = {"repeats", NUMBERS, 1, 1, 1000, .takes = "of every run (3)"},
-    [KEY_SEED] = {"seed", NUMBERS, 1, 0, 1 << 30, .takes = "of weights, split and order (1)"},
-    [KEY_LIMIT] = {"limit", NUMBERS, 1, 1, 10000000, .takes = "seconds that a run may take (600)"},
-    [KEY_MEM] = {"mem", BYTES, 1, 1 << 20, INT64_MAX / 2, .takes = "bytes that its processes may have: 11G, 800Mi"},
-    [KEY_ON] = {"on", ONE_OF, 1, .words = "doubling", .takes = "doubling: from the last batch on, until a run fails"},
-};
+enum { MAX_FILE = 1 << 16, MAX_LINE = 1000, MAX_NAME = 40, MAX_GIVEN = 16 };
 
 static const char defaults[] = "view times\nbatch 32\nthreads all\ndevice cpu\nprecision f32\n"
                                "optimizer sgd lr=0.01 momentum=0.9\ndialect torch\nsplit all\nepochs 2\n"
                                "repeats 3\nseed 1\nlimit 600\n";
-
-/* A set given by --data. */
-typedef struct given {
-    const char *name, *spec;
-    bool used;
-} given;
 
 typedef struct reader {
     experiment *e;
     experiment_block all; /* what holds for every block */
     experiment_block *at; /* what lines go to */
     int line, capacity;
-    given given[MAX_GIVEN];
+    experiment_given given[MAX_GIVEN];
     int ngiven;
 } reader;
-
-/* What the words of one line are read into. */
-typedef struct list {
-    reader *r;
-    const field_def *f;
-    const char *word[MAX_LIST];
-    int64_t number[MAX_LIST];
-    int count;
-} list;
-
-bool experiment_field_at(int index, const char **name, const char **takes)
-{
-    if (index < 0 || index >= KEYS)
-        return false;
-    *name = fields[index].name;
-    *takes = fields[index].takes;
-    return true;
-}
 
 brasa_status experiment_place(experiment *e, const experiment_block *b, experiment_key key, brasa_status status)
 {
     const int line = experiment_get(e, b, key)->line;
     if (status != BRASA_OK)
-        fail_prefix(e->ctx, "%.200s:%d: %s", e->where, line ? line : b->line, fields[key].name);
+        fail_prefix(e->ctx, "%.200s:%d: %s", e->where, line ? line : b->line, experiment_fields[key].name);
     return status;
-}
-
-/* --- words -------------------------------------------------------------------------------------------------------
- */
-
-/* Whether `words` holds the word; offers them all to `n`. */
-static bool one_of(const char *words, const char *word, nearest *n, char (*copies)[16])
-{
-    size_t length;
-    bool found = false;
-    for (int i = 0; *words; words += length + (words[length] == ' '), i++) {
-        length = strcspn(words, " ");
-        snprintf(copies[i], sizeof copies[i], "%.*s", (int)length, words);
-        nearest_offer(n, copies[i]);
-        found = found || strcmp(copies[i], word) == 0;
-    }
-    return found;
-}
-
-static brasa_status check_word(list *l, const char *word)
-{
-    char copies[8][16], expected[128];
-    nearest n = {.word = word};
-    if (one_of(l->f->words, word, &n, copies))
-        return BRASA_OK;
-    snprintf(expected, sizeof expected, "%s", l->f->words);
-    for (char *blank; (blank = strchr(expected, ' '));)
-        *blank = '|';
-    return fail(l->r->e->ctx, BRASA_BAD_FILE, "expected %s, got '%.60s'%s", expected, word, nearest_hint(&n).text);
-}
-
-static brasa_status check_network(list *l, const char *word)
-{
-    brasa_model_info info;
-    nearest n = {.word = word};
-    const size_t length = strlen(word);
-    if (length > 4 && strcmp(word + length - 4, ".net") == 0)
-        return BRASA_OK;
-    for (int i = 0; brasa_model_at(i, &info); i++) {
-        if (strcmp(info.name, word) == 0)
-            return BRASA_OK;
-        nearest_offer(&n, info.name);
-    }
-    return fail(l->r->e->ctx, BRASA_BAD_FILE, "expected a model's name or a .net file, got '%.60s'%s", word,
-                nearest_hint(&n).text);
-}
-
-/* "NAME=SPEC", or "SPEC" alone; *word becomes the set that counts. */
-static brasa_status check_set(list *l, const char **word)
-{
-    brasa_context *ctx = l->r->e->ctx;
-    const size_t length = strcspn(*word, "=:");
-    if ((*word)[length] == '=') {
-        const char *spec = *word + length + 1;
-        for (int i = 0; i < l->r->ngiven; i++) {
-            given *g = &l->r->given[i];
-            if (strlen(g->name) == length && memcmp(g->name, *word, length) == 0) {
-                g->used = true;
-                spec = g->spec;
-            }
-        }
-        *word = spec;
-    }
-    char source[32];
-    const size_t colon = strcspn(*word, ":");
-    snprintf(source, sizeof source, "%.*s", (int)colon, *word);
-    nearest n = {.word = source};
-    for (int i = 0; source_at(i); i++) {
-        if ((*word)[colon] && strcmp(source_at(i)->name, source) == 0)
-            return BRASA_OK;
-        nearest_offer(&n, source_at(i)->name);
-    }
-    return fail(ctx, BRASA_BAD_FILE, "expected a data set, such as synth:fire,n=791 or images:DIR, got '%.100s'%s",
-                *word, (*word)[colon] ? nearest_hint(&n).text : "");
-}
-
-static brasa_status add_word(list *l, const char *word)
-{
-    brasa_context *ctx = l->r->e->ctx;
-    brasa_status status = l->f->kind == NETWORKS ? check_network(l, word)
-                          : l->f->kind == SETS   ? check_set(l, &word)
-                                                 : check_word(l, word);
-    if (status != BRASA_OK)
-        return status;
-    for (int i = 0; i < l->count; i++)
-        if (strcmp(l->word[i], word) == 0)
-            return BRASA_OK; /* once is enough */
-    if (l->count == l->f->most)
-        return l->f->most == 1 ? fail(ctx, BRASA_BAD_FILE, "expected one word, got '%.60s' too", word)
-                               : fail(ctx, BRASA_BAD_FILE, "more than %d words", l->f->most);
-    l->word[l->count++] = word;
-    return BRASA_OK;
-}
-
-/* --- numbers -----------------------------------------------------------------------------------------------------
- */
-
-/* A number within the field's range, or `all`, at *text, which moves behind it. */
-static bool read_number(const field_def *f, const char **text, int64_t *out)
-{
-    if (f->words && strncmp(*text, f->words, strlen(f->words)) == 0) {
-        *text += strlen(f->words);
-        *out = threads_available();
-        return true;
-    }
-    char *end;
-    errno = 0;
-    *out = isdigit((unsigned char)**text) ? strtoll(*text, &end, 10) : -1;
-    if (*out < 0 || errno || *out < f->low || *out > f->high)
-        return false;
-    *text = end;
-    return true;
-}
-
-static bool add_number(list *l, int64_t number)
-{
-    for (int i = 0; i < l->count; i++)
-        if (l->number[i] == number)
-            return true;
-    if (l->count == l->f->most)
-        return false;
-    l->number[l->count++] = number;
-    return true;
-}
-
-/* FIRST..LAST, the last one included: doubling, or with /STEP in steps. */
-static bool add_range(list *l, int64_t first, int64_t last, int64_t step)
-{
-    bool fits = last >= first && first > 0;
-    for (int64_t at = first; fits && at < last; at = step ? at + step : at * 2)
-        fits = add_number(l, at);
-    return fits && add_number(l, last);
-}
-
-static bool read_numbers(list *l, const char *word)
-{
-    int64_t first, last, step = 0;
-    if (!read_number(l->f, &word, &first))
-        return false;
-    if (!*word)
-        return add_number(l, first);
-    if (l->f->most == 1 || strncmp(word, "..", 2) != 0)
-        return false;
-    word += 2;
-    if (!read_number(l->f, &word, &last))
-        return false;
-    if (*word == '/') {
-        const field_def steps = {.low = 1, .high = l->f->high};
-        word++;
-        if (!read_number(&steps, &word, &step))
-            return false;
-    }
-    return !*word && add_range(l, first, last, step);
-}
-
-static brasa_status add_numbers(list *l, const char *word)
-{
-    const field_def *f = l->f;
-    if (read_numbers(l, word))
-        return BRASA_OK;
-    if (f->most == 1)
-        return fail(l->r->e->ctx, BRASA_BAD_FILE, "expected one number from %lld to %lld, got '%.60s'",
-                    (long long)f->low, (long long)f->high, word);
-    return fail(l->r->e->ctx, BRASA_BAD_FILE,
-                "expected at most %d numbers from %lld to %lld%s, such as 1 2 4, 1..64 (doubling) or 10..100/10, "
-                "got '%.60s'",
-                f->most, (long long)f->low, (long long)f->high, f->words ? " or all" : "", word);
-}
-
-/* "11G", "1.5Gi", "800M": as the option --mem. */
-static brasa_status add_bytes(list *l, const char *word)
-{
-    static const char units[] = "KMGT";
-    char *end = NULL;
-    const numeric_state locale = numeric_enter();
-    double value = strspn(word, ".0123456789") ? strtod(word, &end) : -1;
-    numeric_leave(locale);
-    const char *unit = value >= 0 && *end ? strchr(units, *end) : NULL;
-    if (unit) {
-        const bool binary = end[1] == 'i';
-        value *= pow(binary ? 1024 : 1000, (double)(unit - units + 1));
-        end += binary ? 2 : 1;
-    }
-    if (value < (double)l->f->low || value > (double)l->f->high || *end || l->count)
-        return fail(l->r->e->ctx, BRASA_BAD_FILE,
-                    "expected one size of 1Mi or more, such as 800M, 11G or 2Gi, got "
-                    "'%.60s'",
-                    word);
-    l->number[l->count++] = (int64_t)value;
-    return BRASA_OK;
 }
 
 /* --- lines -------------------------------------------------------------------------------------------------------
@@ -307,29 +51,27 @@ static brasa_status next_word(brasa_context *ctx, char **rest, char **word)
     return BRASA_OK;
 }
 
-static brasa_status read_words(list *l, char *rest)
+static brasa_status read_words(experiment_list *l, char *rest)
 {
     char *word;
     if (l->f->kind == LINE) {
         l->word[l->count++] = rest;
         return BRASA_OK;
     }
-    brasa_status status = next_word(l->r->e->ctx, &rest, &word);
+    brasa_status status = next_word(l->ctx, &rest, &word);
     while (status == BRASA_OK && word) {
-        status = l->f->kind == NUMBERS ? add_numbers(l, word)
-                 : l->f->kind == BYTES ? add_bytes(l, word)
-                                       : add_word(l, word);
+        status = experiment_add(l, word);
         if (status == BRASA_OK)
-            status = next_word(l->r->e->ctx, &rest, &word);
+            status = next_word(l->ctx, &rest, &word);
     }
     return status;
 }
 
-static brasa_status keep(list *l, experiment_setting *to)
+static brasa_status keep(reader *r, const experiment_list *l, experiment_setting *to)
 {
-    pool *p = &l->r->e->pool;
+    pool *p = &r->e->pool;
     const bool words = l->f->kind != NUMBERS && l->f->kind != BYTES;
-    *to = (experiment_setting){.line = l->r->line, .count = l->count};
+    *to = (experiment_setting){.line = r->line, .count = l->count};
     const size_t count = (size_t)l->count;
     if (words ? !(to->word = pool_get(p, count, sizeof *to->word))
               : !(to->number = pool_get(p, count, sizeof *to->number)))
@@ -372,8 +114,8 @@ static brasa_status read_field(reader *r, const char *word, char *rest)
     const bool small = strncmp(word, "small.", 6) == 0;
     nearest n = {.word = small ? word + 6 : word};
     int key = 0;
-    for (; key < KEYS && strcmp(fields[key].name, n.word) != 0; key++)
-        nearest_offer(&n, fields[key].name);
+    for (; key < KEYS && strcmp(experiment_fields[key].name, n.word) != 0; key++)
+        nearest_offer(&n, experiment_fields[key].name);
     if (key == KEYS) {
         nearest_offer(&n, "experiment");
         return fail(r->e->ctx, BRASA_BAD_FILE, "there is no such field%s", nearest_hint(&n).text);
@@ -381,11 +123,11 @@ static brasa_status read_field(reader *r, const char *word, char *rest)
     experiment_setting *to = small ? &r->at->small[key] : &r->at->plain[key];
     if (to->line > r->at->line)
         return fail(r->e->ctx, BRASA_BAD_FILE, "is in line %d already", to->line);
-    list l = {.r = r, .f = &fields[key]};
+    experiment_list l = {.ctx = r->e->ctx, .f = &experiment_fields[key], .given = r->given, .ngiven = r->ngiven};
     brasa_status status = read_words(&l, rest);
     if (status == BRASA_OK && (!l.count || (l.f->kind == LINE && !*rest)))
         status = fail(r->e->ctx, BRASA_BAD_FILE, "expected %s; got nothing", l.f->takes);
-    return status == BRASA_OK ? keep(&l, to) : status;
+    return status == BRASA_OK ? keep(r, &l, to) : status;
 }
 
 /* Cuts comments and blanks off both ends. */
@@ -461,7 +203,7 @@ static brasa_status read_given(reader *r, const char *text)
             return fail(ctx, BRASA_BAD_ARGUMENT, "data: expected NAME=SPEC, at most %d of them, got '%.100s'",
                         MAX_GIVEN, word);
         *equals = '\0';
-        r->given[r->ngiven++] = (given){word, equals + 1, false};
+        r->given[r->ngiven++] = (experiment_given){word, equals + 1, false};
     }
     return status;
 }

@@ -76,11 +76,9 @@ static brasa_status count_cells(experiment *e, const experiment_block *b, int *c
     int64_t cells = 1;
     for (int i = 0; i < GRID; i++) {
         const int values = experiment_get(e, b, grid[i])->count;
-        const char *name = "", *takes = "";
-        experiment_field_at((int)grid[i], &name, &takes);
         if (!values)
             return fail(e->ctx, BRASA_BAD_FILE, "%.200s: experiment %s: %s: a line is missing, with %s", e->where,
-                        b->name, name, takes);
+                        b->name, experiment_fields[grid[i]].name, experiment_fields[grid[i]].takes);
         cells *= values; /* six lists of at most 128: no overflow */
     }
     if (cells > MAX_CELLS)

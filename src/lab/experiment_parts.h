@@ -1,4 +1,5 @@
-/* experiment_parts.h - what experiment.c reads and experiment_cells.c makes cells of. */
+/* experiment_parts.h - between the files of experiment.h: experiment_values.c knows what each field takes,
+ * experiment.c reads lines and blocks, experiment_cells.c makes cells of them. */
 #ifndef LAB_EXPERIMENT_PARTS_H
 #define LAB_EXPERIMENT_PARTS_H
 
@@ -27,7 +28,40 @@ typedef enum experiment_key {
     KEYS
 } experiment_key;
 
-enum { EXPERIMENT_BLOCKS = 64 };
+enum { EXPERIMENT_BLOCKS = 64, EXPERIMENT_LIST = 128 };
+
+/* What a line holds: any text, or a list of words or numbers. */
+typedef enum experiment_kind { LINE, NETWORKS, SETS, NUMBERS, ONE_OF, SOME_OF, BYTES } experiment_kind;
+
+typedef struct experiment_field {
+    const char *name;
+    experiment_kind kind;
+    int most;          /* values */
+    int64_t low, high; /* of a number */
+    const char *words; /* that may stand there, with blanks between them */
+    const char *takes; /* for help */
+} experiment_field;
+extern const experiment_field experiment_fields[KEYS];
+
+/* A set given by --data. */
+typedef struct experiment_given {
+    const char *name, *spec;
+    bool used;
+} experiment_given;
+
+/* What the words of one line are read into. */
+typedef struct experiment_list {
+    brasa_context *ctx;
+    const experiment_field *f;
+    experiment_given *given; /* in place of what the line says */
+    int ngiven;
+    const char *word[EXPERIMENT_LIST];
+    int64_t number[EXPERIMENT_LIST];
+    int count;
+} experiment_list;
+
+/* experiment_values.c: checks a word of the line, and takes it in: one value or, of a range, several. Not of LINE. */
+brasa_status experiment_add(experiment_list *l, const char *word);
 
 /* What one line says. Of words there are texts, of numbers numbers, one at least. */
 typedef struct experiment_setting {
