@@ -191,9 +191,7 @@ def solver_text(rule, net_path, seed):
              "adam": "Adam"}
     if rule.name not in kinds:
         raise runner.Refused("Caffe has no optimizer '%s'" % rule.name)
-    if rule.weight_decay and rule.decoupled and (rule.name != "sgd" or rule.momentum):
-        raise runner.Refused("Caffe's %s adds weight decay to the gradient, the dialect '%s' does not"
-                             % (rule.name, rule.dialect))
+    rule.check_weight_decay("Caffe")
     if rule.name == "rmsprop" and (rule.epsilon_inside or rule.momentum):
         raise runner.Refused("Caffe's RMSProp has no momentum and adds epsilon to the root, the dialect '%s' does not"
                              % rule.dialect)

@@ -296,9 +296,7 @@ class MXNet(runner.Peer):
 def optimizer(rule):
     rule.check_rate(inside=True)
     o, settings = mx.optimizer, {"learning_rate": rule.lr, "wd": rule.weight_decay}
-    if rule.weight_decay and rule.decoupled and (rule.name != "sgd" or rule.momentum):
-        raise runner.Refused("MXNet's %s adds weight decay to the gradient, the dialect '%s' does not"
-                             % (rule.name, rule.dialect))
+    rule.check_weight_decay("MXNet")
     if rule.name == "sgd":
         return (o.NAG if rule.nesterov else o.SGD)(momentum=rule.momentum, **settings)
     if rule.name == "rmsprop":

@@ -125,30 +125,12 @@ def model_of(net):
 # --- the peer -------------------------------------------------------------------------------------------------------
 
 
-class Pictures:
+def pictures(part):
     """A map-style data set, as Paddle's DatasetFolder is one. It gives arrays of numpy: a worker that was forked when
     Paddle had computed something must not use it."""
-
-    def __init__(self, part):
-        from paddle.vision import transforms as T
-        t = part.settings
-        crop = tuple(t.get("crop") or (0, 0))
-        steps = [T.Resize(t["resize"])] if t.get("resize") else []
-        if all(crop):
-            steps.append(T.RandomCrop(crop) if part.train and t.get("random_crop") else T.CenterCrop(crop))
-        if part.train and t.get("flip", "none") != "none":
-            steps.append(T.RandomHorizontalFlip() if t["flip"] == "horizontal" else T.RandomVerticalFlip())
-        steps += [T.Transpose(), T.Normalize((part.mean / part.scale).tolist(), (part.std / part.scale).tolist())]
-        self.files, self.labels, self.transform = part.files, part.labels, T.Compose(steps)
-        self.form = "L" if part.channels == 1 else "RGB"
-
-    def __len__(self):
-        return len(self.labels)
-
-    def __getitem__(self, i):
-        from PIL import Image
-        with Image.open(self.files[i]) as image:
-            return self.transform(image.convert(self.form)), int(self.labels[i])
+    from paddle.vision import transforms as T
+    last = [T.Transpose(), T.Normalize((part.mean / part.scale).tolist(), (part.std / part.scale).tolist())]
+    return runner.Pictures(part, T, last)
 
 
 class Arrays:
@@ -162,7 +144,7 @@ class Arrays:
         return self.samples[i], self.labels[i]
 
 
-class Paddle(runner.Peer):
+class Paddle(runner.Eager):
     framework = "Paddle"
     variants = ("dynamic", "static")
 
@@ -219,36 +201,20 @@ class Paddle(runner.Peer):
         return [(name, tensor.numpy()) for name, tensor in self.weights]
 
     def loader(self, part):
-        pictures = part.files is not None
-        return paddle.io.DataLoader(Pictures(part) if pictures else Arrays(part), batch_size=self.e["batch"],
-                                    shuffle=part.train, num_workers=self.workers if pictures else 0,
-                                    persistent_workers=pictures)
+        files = part.files is not None
+        return paddle.io.DataLoader(pictures(part) if files else Arrays(part), batch_size=self.e["batch"],
+                                    shuffle=part.train, num_workers=self.workers if files else 0,
+                                    persistent_workers=files)
 
     def first(self, batches, rest):
         """By a loader without workers: one with them cannot begin anew before it came to its end."""
         return [next(iter(paddle.io.DataLoader(batches.dataset, batch_size=self.e["batch"], shuffle=True)))]
 
-    def step(self, x, y):
-        loss = self.loss(self.model(x), y)
-        loss.backward()
-        if self.before_step:
-            self.before_step()
-        self.optimizer.step()
+    def clear(self):
         self.optimizer.clear_grad()
-        if self.schedule:
-            self.schedule.step()
-        return loss.detach()
 
-    def evaluate(self, batches):
-        self.model.eval()
-        with paddle.no_grad():
-            result = super().evaluate(batches)
-        self.model.train()
-        return result
-
-    def test(self, x, y):
-        logits = self.model(x)
-        return self.loss(logits, y), (logits.argmax(1) == y).sum()
+    def without_gradients(self):
+        return paddle.no_grad()
 
     def sync(self):
         if self.e["device"] != "cpu":
@@ -259,10 +225,8 @@ def optimizer(rule, params):
     """The optimizer, what to call before its steps or None, and the schedule of its rate or None."""
     o, before = paddle.optimizer, None
     rule.check_rate(inside=rule.name == "rmsprop")
+    rule.check_weight_decay("Paddle", but=("adamw",))
     decays = o.lr.InverseTimeDecay(rule.lr, rule.decay) if rule.decay else None
-    if rule.weight_decay and rule.decoupled and rule.name != "adamw" and (rule.name != "sgd" or rule.momentum):
-        raise runner.Refused("Paddle's %s adds weight decay to the gradient, the dialect '%s' does not"
-                             % (rule.name, rule.dialect))
     settings = {"learning_rate": decays or rule.lr, "parameters": params, "weight_decay": rule.weight_decay or None}
     if rule.name == "sgd" and rule.momentum:
         made = o.Momentum(momentum=rule.momentum, use_nesterov=rule.nesterov, **settings)
@@ -280,22 +244,11 @@ def optimizer(rule, params):
             settings["weight_decay"] = rule.weight_decay
         made = (o.Adam if rule.name == "adam" else o.AdamW)(beta1=rule.beta1, beta2=rule.beta2, epsilon=rule.epsilon,
                                                             **settings)
-        before = raw_epsilon(made, rule) if rule.epsilon_hat else None
+        if rule.epsilon_hat:
+            before = rule.raw_epsilon(lambda value: setattr(made, "_epsilon", value))
     else:
         raise runner.Refused("Paddle has no optimizer '%s'" % rule.name)
     return made, before, decays
-
-
-def raw_epsilon(made, rule):
-    """Epsilon beside the root that is not corrected, as a value that changes with the steps."""
-    steps = 0
-
-    def before():
-        nonlocal steps
-        steps += 1
-        made._epsilon = rule.epsilon / (1 - rule.beta2 ** steps) ** 0.5
-
-    return before
 
 
 if __name__ == "__main__":

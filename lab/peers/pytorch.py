@@ -8,29 +8,12 @@ import operator
 import runner
 
 
-class Pictures:
+def pictures(part):
     """A map-style dataset, as torchvision's ImageFolder is one."""
-
-    def __init__(self, part):
-        from torchvision import transforms as T
-        t, unit = part.settings, 255 * part.scale  # ToTensor divides by 255
-        crop = tuple(t.get("crop") or (0, 0))
-        steps = [T.Resize(t["resize"])] if t.get("resize") else []
-        if all(crop):
-            steps.append(T.RandomCrop(crop) if part.train and t.get("random_crop") else T.CenterCrop(crop))
-        if part.train and t.get("flip", "none") != "none":
-            steps.append(T.RandomHorizontalFlip() if t["flip"] == "horizontal" else T.RandomVerticalFlip())
-        steps += [T.ToTensor(), T.Normalize((part.mean / unit).tolist(), (part.std / unit).tolist())]
-        self.files, self.labels, self.transform = part.files, part.labels, T.Compose(steps)
-        self.form = "L" if part.channels == 1 else "RGB"
-
-    def __len__(self):
-        return len(self.labels)
-
-    def __getitem__(self, i):
-        from PIL import Image
-        with Image.open(self.files[i]) as image:
-            return self.transform(image.convert(self.form)), int(self.labels[i])
+    from torchvision import transforms as T
+    unit = 255 * part.scale  # ToTensor divides by 255
+    last = [T.ToTensor(), T.Normalize((part.mean / unit).tolist(), (part.std / unit).tolist())]
+    return runner.Pictures(part, T, last)
 
 
 # --- layers ---------------------------------------------------------------------------------------------------------
@@ -137,7 +120,7 @@ def joined(graph, node, inputs):
 # --- the peer -------------------------------------------------------------------------------------------------------
 
 
-class PyTorch(runner.Peer):
+class PyTorch(runner.Eager):
     framework = "PyTorch"
     variants = ("contiguous", "channels_last", "compiled", "compiled_channels_last")
 
@@ -225,35 +208,17 @@ class PyTorch(runner.Peer):
         order = torch.Generator().manual_seed(self.e["seed"])
         batch, pin = self.e["batch"], self.device == "cuda"
         if part.files is not None:
-            return data.DataLoader(Pictures(part), batch, shuffle=part.train, generator=order, pin_memory=pin,
+            return data.DataLoader(pictures(part), batch, shuffle=part.train, generator=order, pin_memory=pin,
                                    num_workers=self.workers, multiprocessing_context="fork", persistent_workers=True)
         whole = data.TensorDataset(torch.from_numpy(part.samples), torch.from_numpy(part.labels))
         sampler = data.RandomSampler(whole, generator=order) if part.train else data.SequentialSampler(whole)
         return data.DataLoader(whole, None, sampler=data.BatchSampler(sampler, batch, False), pin_memory=pin)
 
-    def step(self, x, y):
-        x, y = self.ready(x, y)
+    def clear(self):
         self.optimizer.zero_grad(set_to_none=True)
-        loss = self.loss(self.model(x), y)
-        loss.backward()
-        if self.before_step:
-            self.before_step()
-        self.optimizer.step()
-        if self.schedule:
-            self.schedule.step()
-        return loss.detach()
 
-    def evaluate(self, batches):
-        self.model.eval()
-        with torch.no_grad():
-            result = super().evaluate(batches)
-        self.model.train()
-        return result
-
-    def test(self, x, y):
-        x, y = self.ready(x, y)
-        logits = self.model(x)
-        return self.loss(logits, y), (logits.argmax(1) == y).sum()
+    def without_gradients(self):
+        return torch.no_grad()
 
     def sync(self):
         if self.device == "cuda":
@@ -263,11 +228,8 @@ class PyTorch(runner.Peer):
 def optimizer(rule, params):
     """The optimizer, what to call before its steps or None, and the schedule of its rate or None."""
     rule.check_rate(inside=False)
-    o, settings = torch.optim, {"lr": rule.lr, "weight_decay": rule.weight_decay}
-    if rule.weight_decay and rule.decoupled and rule.name != "adamw" and (rule.name != "sgd" or rule.momentum):
-        raise runner.Refused("PyTorch's %s adds weight decay to the gradient, the dialect '%s' does not"
-                             % (rule.name, rule.dialect))
-    before = None
+    rule.check_weight_decay("PyTorch", but=("adamw",))
+    o, settings, before = torch.optim, {"lr": rule.lr, "weight_decay": rule.weight_decay}, None
     if rule.name == "sgd":
         made = o.SGD(params, momentum=rule.momentum, nesterov=rule.nesterov, **settings)
     elif rule.name == "rmsprop":
@@ -281,24 +243,11 @@ def optimizer(rule, params):
         kind = o.Adam if rule.name == "adam" else o.AdamW
         made = kind(params, betas=(rule.beta1, rule.beta2), eps=rule.epsilon, **settings)
         if rule.epsilon_hat:
-            before = raw_epsilon(made, rule)
+            before = rule.raw_epsilon(lambda value: made.param_groups[0].update(eps=value))  # there is one
     else:
         raise runner.Refused("this runner has no optimizer '%s'" % rule.name)
     decays = o.lr_scheduler.LambdaLR(made, lambda t: 1 / (1 + rule.decay * t)) if rule.decay else None
     return made, before, decays
-
-
-def raw_epsilon(made, rule):
-    """Epsilon beside the root that is not corrected, as a value that changes with the steps."""
-    steps = 0
-
-    def before():
-        nonlocal steps
-        steps += 1
-        for group in made.param_groups:
-            group["eps"] = rule.epsilon / (1 - rule.beta2 ** steps) ** 0.5
-
-    return before
 
 
 if __name__ == "__main__":

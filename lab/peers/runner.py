@@ -211,6 +211,33 @@ class Loader:
             yield ahead.popleft().result()
 
 
+class Pictures:
+    """For frameworks with map-style data sets whose transforms have torchvision's names: files read by Pillow, cut and
+    mirrored as the part says; `last` are the transforms that make arrays of them."""
+
+    def __init__(self, part, transforms, last):
+        t, steps = part.settings, []
+        crop = tuple(t.get("crop") or (0, 0))
+        if t.get("resize"):
+            steps.append(transforms.Resize(t["resize"]))
+        if all(crop):
+            loose = part.train and t.get("random_crop")
+            steps.append(transforms.RandomCrop(crop) if loose else transforms.CenterCrop(crop))
+        if part.train and t.get("flip", "none") != "none":
+            across = t["flip"] == "horizontal"
+            steps.append(transforms.RandomHorizontalFlip() if across else transforms.RandomVerticalFlip())
+        self.files, self.labels, self.transform = part.files, part.labels, transforms.Compose(steps + last)
+        self.form = "L" if part.channels == 1 else "RGB"
+
+    def __len__(self):
+        return len(self.labels)
+
+    def __getitem__(self, i):
+        from PIL import Image
+        with Image.open(self.files[i]) as image:
+            return self.transform(image.convert(self.form)), int(self.labels[i])
+
+
 def loader_threads(threads):
     """How many threads or processes make pictures ready beside so many that compute."""
     return max(1, min(8, threads // 4))
@@ -243,6 +270,27 @@ class Rule:
         if self.momentum and self.decay > 1e-3 and inside != self.rate_inside:
             raise Refused("the rate decays and its momentum %s it, in the dialect '%s' the other way round"
                           % ("holds" if inside else "does not hold", self.dialect))
+
+
+    def check_weight_decay(self, whose, but=()):
+        """Refuses where the dialect's weight decay acts on the parameter, as that of no optimizer of the peer does but
+        of these. Plain SGD is the same either way."""
+        same = self.name in but or (self.name == "sgd" and not self.momentum)
+        if self.weight_decay and self.decoupled and not same:
+            raise Refused("%s's %s adds weight decay to the gradient, the dialect '%s' does not"
+                          % (whose, self.name, self.dialect))
+
+    def raw_epsilon(self, put):
+        """For an Adam that adds epsilon to the corrected root where the dialect adds it to the raw one: gives what is
+        to be called before every step. It puts the value that comes to the same in that step."""
+        steps = 0
+
+        def before():
+            nonlocal steps
+            steps += 1
+            put(self.epsilon / (1 - self.beta2 ** steps) ** 0.5)
+
+        return before
 
 
 # --- windows: for frameworks that do not pad as the network does ----------------------------------------------------
@@ -428,6 +476,47 @@ class Peer:
             sizes.append(len(y))
         self.sync()
         return sum(sizes), weighted(self.floats(losses), sizes), sum(self.floats(right)) / sum(sizes)
+
+
+class Eager(Peer):
+    """For frameworks that are used as PyTorch is: build() sets model, loss and optimizer, and before_step and schedule,
+    which may be None."""
+
+    def ready(self, x, y):
+        """A batch of the loader where the model wants it."""
+        return x, y
+
+    def clear(self):
+        """Takes the gradients away."""
+        raise NotImplementedError
+
+    def without_gradients(self):
+        """The framework's context for evaluation."""
+        raise NotImplementedError
+
+    def step(self, x, y):
+        x, y = self.ready(x, y)
+        loss = self.loss(self.model(x), y)
+        loss.backward()
+        if self.before_step:
+            self.before_step()
+        self.optimizer.step()
+        self.clear()
+        if self.schedule:
+            self.schedule.step()
+        return loss.detach()
+
+    def evaluate(self, batches):
+        self.model.eval()
+        with self.without_gradients():
+            result = super().evaluate(batches)
+        self.model.train()
+        return result
+
+    def test(self, x, y):
+        x, y = self.ready(x, y)
+        logits = self.model(x)
+        return self.loss(logits, y), (logits.argmax(1) == y).sum()
 
 
 def weighted(losses, sizes):

@@ -143,9 +143,7 @@ def check_node(node):
 
 def optimizer(rule):
     rule.check_rate(inside=False)
-    if rule.weight_decay and rule.decoupled and (rule.name != "sgd" or rule.momentum):
-        raise runner.Refused("SINGA's %s adds weight decay to the gradient, the dialect '%s' does not"
-                             % (rule.name, rule.dialect))
+    rule.check_weight_decay("SINGA")
 
     class Decays(opt.DecayScheduler):
         def call(self, step):
