@@ -3,11 +3,12 @@
 #define _GNU_SOURCE
 #include "lab.h"
 #include "counted.h"
+#include "lab_python.h"
 
 #include "lab/campaign.h"
 
 #include <sys/wait.h>
-#include <time.h>
+#include <unistd.h>
 
 #ifdef BRASA_SQLITE
 
@@ -63,7 +64,7 @@ static void fake_close(void *prepared)
         ((fake *)prepared)->closed++;
 }
 
-static const char *const python[] = {"/usr/bin/env", "python3", BRASA_SOURCE_DIR "/tests/tools/fake_peer.py", NULL};
+static const char *python[] = {NULL, "-S", BRASA_SOURCE_DIR "/tests/tools/fake_peer.py", NULL};
 static const campaign_peer good = {.name = "fake", .variant = "", .argv = python};
 
 static lab_cell small_cell(const char *key)
@@ -88,7 +89,8 @@ static campaign_options options_for(fake *f, store *s, const lab_cell *cells, in
                               .npeers = npeers,
                               .reference = &good,
                               .source = {fake_open, fake_write, fake_compare, fake_close, f},
-                              .seed = 1};
+                              .seed = 1,
+                              .look = 0.02};
 }
 
 static store *open_store(const char *name)
@@ -101,7 +103,7 @@ static store *open_store(const char *name)
 
 static bool has_python(void)
 {
-    return system("python3 -c pass 2>/dev/null") == 0;
+    return (python[0] = find_python());
 }
 
 /* All rows of a campaign's cell of this key. */
@@ -298,8 +300,28 @@ TEST(stops_and_goes_on_with_what_is_missing)
     }
 }
 
+/* Tells its parent of each event. */
+static void pass_on(void *user, const campaign_event *e)
+{
+    const int *to = user;
+    if (write(*to, &e->kind, 1) != 1)
+        _exit(1);
+}
+
+/* Killed when so many events have come from it, or over. */
+static void kill_at(pid_t lab, int from, int events)
+{
+    char event;
+    while (events-- > 0 && read(from, &event, 1) == 1)
+        ;
+    kill(lab, SIGKILL);
+    waitpid(lab, NULL, 0);
+}
+
+/* In the gate, behind it, and behind the first row. */
 TEST(killed_and_gone_on)
 {
+    static const int events[] = {7, 40, 30};
     if (!has_python())
         SKIP("no python3");
     start();
@@ -308,26 +330,32 @@ TEST(killed_and_gone_on)
     fake f = {0};
     const char *path = in_folder("kill.db");
     for (int i = 0; i < 3; i++) {
+        int ends[2];
+        REQUIRE(pipe(ends) == 0);
         const pid_t lab = fork();
         if (lab == 0) {
             store *s;
             campaign_result r;
+            close(ends[0]);
             if (store_open(ctx, path, STORE_WORK, &s) != BRASA_OK)
                 _exit(1);
             campaign_options o = options_for(&f, s, cells, 2, peers, 2);
             o.resume = i > 0;
+            o.event = pass_on;
+            o.watcher = &ends[1];
             campaign_run(ctx, &o, &r);
             _exit(0);
         }
-        nanosleep(&(struct timespec){.tv_nsec = 600000000 + 130000000L * i}, NULL);
-        kill(lab, SIGKILL);
-        waitpid(lab, NULL, 0);
+        close(ends[1]);
+        kill_at(lab, ends[0], events[i]);
+        close(ends[0]);
     }
     store *s = open_store("kill.db");
     campaign_options o = options_for(&f, s, cells, 2, peers, 2);
     campaign_result r;
     o.resume = true;
     CHECK_STATUS(campaign_run(ctx, &o, &r), BRASA_OK);
+    CHECK(r.rows > 0 && r.rows < 4);
     pool p = {.ctx = ctx};
     for (int i = 0; i < 2; i++) {
         int count;

@@ -71,6 +71,7 @@ typedef struct campaign_options {
     const campaign_peer *reference; /* Brasa's runner, which the others are compared with */
     campaign_source source;
     int64_t seed;                      /* of the order */
+    double look;                       /* part of a second to watch the load for before a run; 0: 0.2 */
     bool resume;                       /* go on with the newest campaign of this name, text and scale */
     bool retry;                        /* rows that are not done are made again */
     const volatile sig_atomic_t *stop; /* not 0: stop; NULL: never */

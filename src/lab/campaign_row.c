@@ -71,9 +71,9 @@ static void fill(store_row *row, const process_result *r)
 
 /* How fast the processors are, and how many are busy with other things: just before a run. In this order: OpenMP's
  * threads wait busily for some milliseconds after their work, which must not fall into the run. */
-static void look_around(store_row *row, const lab_cell *cell)
+static void look_around(store_row *row, const lab_cell *cell, double seconds)
 {
-    static const struct timespec window = {.tv_nsec = 200000000};
+    const struct timespec window = {.tv_nsec = (long)(1e9 * (seconds > 0 ? seconds : 0.2))};
     row->fma_gflops = peak_median(cell->threads ? (int)cell->threads : threads_available()) * 1e-9;
     const double own = lab_cpu(), busy = proc_busy(), before = lab_now();
     nanosleep(&window, NULL); /* a signal may end it early: the clock knows */
@@ -134,7 +134,7 @@ brasa_status campaign_row(campaign *c, open_cell *x, const campaign_peer *peer, 
         return write_row(c, run, &row, NULL);
     }
     process_result r;
-    look_around(&row, x->cell);
+    look_around(&row, x->cell, c->o->look);
     brasa_status went = campaign_process(c, x, peer, run, false, &r);
     *status = went == BRASA_OK ? lasting(r.status) : NULL; /* none, where it was stopped */
     if (went == BRASA_OK && *status) {

@@ -23,7 +23,7 @@
 enum { MOST_LINE = 1 << 20, MOST_OUTPUT = 16 << 20, PIECE = 1 << 16, TAIL = 4096 };
 /* Seconds: from SIGTERM to SIGKILL; for those who hold the pipes of a runner that is over; till nothing but a process
  * that the kernel itself holds can be left. */
-static const double grace = 3, drain = 0.5, give_up = 20;
+static const double usual_grace = 3, drain = 0.5, give_up = 20;
 
 typedef struct running {
     brasa_context *ctx;
@@ -65,6 +65,11 @@ static brasa_status end_it(running *u, const char *status, const char *reason, b
     return settle(u, status, reason);
 }
 
+static double grace_of(const running *u)
+{
+    return u->request->grace > 0 ? u->request->grace : usual_grace;
+}
+
 static brasa_status check_limits(running *u, double now)
 {
     const process_request *r = u->request;
@@ -88,7 +93,7 @@ static brasa_status check_limits(running *u, double now)
 static void press(running *u, double now)
 {
     const bool others = u->over > 0 && now > u->over + drain;
-    if (others || (u->asked && (u->forced || now > u->asked + grace)))
+    if (others || (u->asked && (u->forced || now > u->asked + grace_of(u))))
         monitor_signal(u->monitor, SIGKILL);
 }
 
@@ -279,7 +284,7 @@ static bool is_over(running *u, double now)
     if (!u->over && monitor_reap(u->monitor, &u->how))
         u->over = now;
     if (!u->over)
-        return u->asked && now > u->asked + grace + give_up;
+        return u->asked && now > u->asked + grace_of(u) + give_up;
     if (now > u->over + drain + give_up)
         return true;
     const int living = monitor_signal(u->monitor, 0);

@@ -14,6 +14,7 @@ typedef struct process_request {
     const char *const *environment;                 /* "NAME=value", ended by NULL, added to it; NULL: nothing */
     const char *folder;                             /* to run in; NULL: ours */
     double seconds;                                 /* that it may take; 0: any number */
+    double grace;                                   /* seconds from asking it to end to making it; 0: 3 */
     int64_t memory;                                 /* bytes that it and its children may have; 0: any number */
     bool check;                                     /* it need not say that it is done: see parity.h */
     const volatile sig_atomic_t *stop;              /* not 0: end it; NULL: never */
