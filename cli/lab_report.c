@@ -86,6 +86,8 @@ int run_lab_report(const options *o)
     status = store_open(ctx, o->store, STORE_READ, &s);
     if (status == BRASA_OK)
         status = results_find_campaign(s, &p, o->words ? o->word[0] : NULL, &campaign);
+    if (status == BRASA_OK && option_given(o, "price-per-hour"))
+        campaign.price_per_hour = o->price_per_hour;
     if (status == BRASA_OK)
         status = results_read(s, &p, &campaign, &results);
     if (status == BRASA_OK)

@@ -92,6 +92,12 @@ static bool is_here(const lab *l, const store_row *r)
     return true;
 }
 
+/* Of an hour; 0, NAN: none was given. */
+static double price_of(const lab *l)
+{
+    return l->options->resume ? l->old.price_per_hour : l->options->price_per_hour;
+}
+
 /* What an image took in the steady epochs. */
 static void tell_row(const lab *l, const campaign_event *e)
 {
@@ -109,6 +115,8 @@ static void tell_row(const lab *l, const campaign_event *e)
            print_bytes((double)r->peak_rss).text, (long long)r->threads_max);
     if (!isnan(r->accuracy))
         printf("  %s right", print_percent(r->accuracy).text);
+    if (price_of(l) > 0)
+        printf("  costs %.3g an epoch", r->epoch_s * price_of(l) / 3600);
     putchar('\n');
 }
 
@@ -257,6 +265,7 @@ static brasa_status run_campaign(lab *l, campaign_result *result)
                           .scale = l->experiment->small ? "small" : "full",
                           .machine = facts_of(l, machine_json),
                           .brasa = facts_of(l, build_json),
+                          .price_per_hour = o->price_per_hour,
                           .cells = l->experiment->cells,
                           .count = l->experiment->count,
                           .doubled = doubled,
@@ -299,6 +308,9 @@ static int check_words(const options *o)
         return complain(MISUSED, "lab run: which experiment? Expected a preset (`brasa help experiments`) or a file");
     if (o->resume && o->scale)
         return complain(MISUSED, "--resume goes on in the campaign's own size: --scale cannot be given");
+    if (o->resume && option_given(o, "price-per-hour"))
+        return complain(MISUSED,
+                        "--resume goes on at the campaign's own price; `brasa lab report` takes another one");
     if (o->scale && strcmp(o->scale, "small") != 0 && strcmp(o->scale, "full") != 0)
         return complain(MISUSED, "--scale: expected full or small, got '%.60s'", o->scale);
     return DONE;

@@ -245,7 +245,7 @@ static const verb verbs[] = {
         .summary = "one experiment on every framework that is here",
         .words = "PRESET|FILE",
         .max_words = 1,
-        .options = "data out peers quiet resume retry scale seed store",
+        .options = "data out peers price-per-hour quiet resume retry scale seed store",
         .details =
             "First every peer learns three given batches: who does not do the same as Brasa is not timed, and its "
             "row says why. Then all cells, each peer in a process of its own, watched from outside, in an order "
@@ -260,10 +260,11 @@ static const verb verbs[] = {
         .summary = "what a campaign of the lab came to, as a page",
         .words = "[CAMPAIGN]",
         .max_words = 1,
-        .options = "csv json markdown out store",
+        .options = "csv json markdown out price-per-hour store",
         .details = "CAMPAIGN is a number or a name from `brasa lab list`: of several with a name the newest, without "
                    "one the newest of all. Prints the verdict and the path of the page, which is written beside the "
-                   "store unless --out names a file. With --csv, --json or --markdown no page is written.",
+                   "store unless --out names a file. With --csv, --json or --markdown no page is written. "
+                   "--price-per-hour takes the place of the price that the campaign was run with.",
         .examples = "brasa lab report\nbrasa lab report study1-cpu --out study1.html\nbrasa lab report 3 --csv",
     },
     {

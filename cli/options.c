@@ -54,6 +54,8 @@ const option_def option_table[] = {
     {"precision", OPTION_TEXT, AT(precision), 0, 0, "NAME", "of a GPU: f32, tf32 or bf16 (f32)", NULL},
     {"preset", OPTION_TEXT, AT(preset), 0, 0, "NAME",
      "an experiment of the studies: mnist, cifar10, cifar100, letter, fire-small, fire-big", NULL},
+    {"price-per-hour", OPTION_REAL, AT(price_per_hour), 0, 1000000, "X",
+     "what an hour of this machine costs: tells what epochs and images cost", NULL},
     {"profile", OPTION_INT, AT(profile), 1, 1000000, "N", "run N steps on made-up data and show times", NULL},
     {"quiet", OPTION_FLAG, AT(quiet), 0, 0, NULL, "no progress on the terminal", NULL},
     {"remove", OPTION_FLAG, AT(remove), 0, 0, NULL, "take them away again", NULL},

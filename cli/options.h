@@ -19,7 +19,7 @@ typedef struct options {
     int64_t batch, classes, threads, seed, steps, profile, mem;
     int64_t epochs, folds, fold, patience, top;
     double seconds; /* -1: not given */
-    double clip_norm, save_every;
+    double clip_norm, save_every, price_per_hour;
     const char *optimizer, *dialect, *sum, *kernels, *from;
     const char *data, *split, *transform, *schedule, *weights, *keep, *preset, *out, *resume;
     const char *freeze, *class_weights;

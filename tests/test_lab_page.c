@@ -286,6 +286,41 @@ TEST(json_and_markdown)
     campaign_end(&c);
 }
 
+/* At a price it also tells what it costs; without one nothing is said of that. */
+TEST(costs)
+{
+    campaign c;
+    lab_report report;
+    kept k = {0};
+    make_study1(&c);
+    summarize(&c);
+    CHECK_STATUS(lab_report_make(&c.pool, &c.r, &report), BRASA_OK);
+    CHECK(lab_export_markdown(&report, keep, &k) && lab_export_json(&report, keep, &k));
+    CHECK(!strstr(k.text, "costs") && !strstr(k.text, "price"));
+    drop(&k);
+    c.r.price_per_hour = 7.2; /* two thousandths a second */
+    summarize(&c);
+    CHECK_STATUS(lab_report_make(&c.pool, &c.r, &report), BRASA_OK);
+    const result_entry *e = &c.r.entries[0];
+    CHECK_CLOSE(e->image_cost.median, 0.002 * e->image_s.median, 1e-12);
+    CHECK_CLOSE(e->epoch_cost.high, 0.002 * e->epoch_s.high, 1e-12);
+    CHECK(lab_export_markdown(&report, keep, &k));
+    CHECK_HAS(k.text, "| Cell | Framework | An epoch | An image | A million images |");
+    CHECK_HAS(k.text, "At 7.2 an hour");
+    drop(&k);
+    CHECK(lab_export_json(&report, keep, &k));
+    CHECK_HAS(k.text, "\"price_per_hour\":7.2");
+    CHECK_HAS(k.text, "\"image_cost\":{\"median\":");
+    drop(&k);
+    CHECK(lab_export_csv(&c.r, keep, &k));
+    CHECK_HAS(k.text, ",epoch_cost,image_cost\n");
+    drop(&k);
+    k = page_of(&c, &report);
+    CHECK_HAS(k.text, "A million images");
+    drop(&k);
+    campaign_end(&c);
+}
+
 /* --- what may fail ------------------------------------------------------------------------------------------- */
 
 TEST(a_sink_that_fails)

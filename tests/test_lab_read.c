@@ -56,7 +56,8 @@ static void fill(store *s)
                         .name = "study1-cpu",
                         .text = "network alexnet vgg16\n",
                         .scale = "small",
-                        .machine = "{\"processor\":\"a CPU\"}"};
+                        .machine = "{\"processor\":\"a CPU\"}",
+                        .price_per_hour = 36};
     CHECK_STATUS(store_add_campaign(s, &old), BRASA_OK);
     CHECK_STATUS(store_add_campaign(s, &c), BRASA_OK);
     for (int i = 0; i < 2; i++) {
@@ -117,6 +118,9 @@ TEST(a_campaign)
     CHECK_INT(r.rows[0].sample_count, 2);
     CHECK(isnan(r.rows[0].samples[0].pss) && r.rows[0].samples[1].pss == 1500 && r.rows[0].samples[1].threads == 3);
     CHECK_CLOSE(r.entries[0].image_s.median, 0.102, 1e-12);
+    CHECK_CLOSE(r.rows[0].image_cost, 0.00101, 1e-12); /* a hundredth a second */
+    CHECK_CLOSE(r.entries[0].epoch_cost.median, 791 * 0.00102, 1e-12);
+    CHECK_INT(r.entries[3].epoch_cost.count, 0);
     CHECK_TEXT(r.entries[3].status, "failed");
     CHECK_TEXT(r.entries[3].row->tail, "Traceback\n");
     pool_free(&p);

@@ -60,6 +60,9 @@ def look_at_store(folder):
     rows = list(csv.DictReader(io.StringIO(works("report", "study1-cpu", "--csv", where=folder))))
     check("CSV", len(rows) == 12 and rows[0]["peer"] == "brasa" and float(rows[0]["image_s"]) == 0.101
           and rows[0]["data"] == "synth:fire,n=791" and rows[0]["accuracy"] == "", rows[:1])
+    dear = list(csv.DictReader(io.StringIO(works("report", "--csv", "--price-per-hour", "72", where=folder))))
+    check("costs", float(rows[0]["image_cost"]) == 0.00101 and float(dear[0]["image_cost"]) == 0.00202
+          and float(rows[0]["epoch_cost"]) == 0.79891, (rows[0], dear[0]))
     whole = json.loads(works("report", "--json", where=folder))
     check("JSON", len(whole["rows"]) == 12 and len(whole["rows"][0]["epochs"]) == 3 and whole["name"] == "study1-cpu")
     check("Markdown", "| Framework | alexnet | published | vgg16 | published |" in works("report", "--markdown", where=folder))

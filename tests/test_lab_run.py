@@ -86,8 +86,8 @@ def fake_pytorch():
 
 def test_peers():
     """Nothing that a peer says is believed, and who is missing keeps nobody from running."""
-    r = run("run", "one.lab", "--peers", "brasa,caffe," + fake_pytorch(), "--store", "three.db",
-            BRASA_LAB=os.path.abspath("runners"), BRASA_PEERS=os.path.abspath("none"))
+    r = run("run", "one.lab", "--peers", "brasa,caffe," + fake_pytorch(), "--store", "three.db", "--price-per-hour",
+            "1.5", BRASA_LAB=os.path.abspath("runners"), BRASA_PEERS=os.path.abspath("none"))
     got = rows("three.db")
     check("it goes on with those who can", r.returncode == 0 and
           [x[3] for x in got if x[1] == "brasa"] == ["done"] * 2, (r.returncode, r.stderr, got))
@@ -96,6 +96,10 @@ def test_peers():
     check("and one that is not here, too", [x[3] for x in got if x[1] == "caffe"] == ["refused"], (r.stdout, got))
     check("the terminal says why", "gate  pytorch" in r.stdout and ": different: " in r.stdout and
           "without caffe" in r.stdout, r.stdout)
+    report = json.loads(run("report", "--store", "three.db", "--json").stdout)
+    costs = [x["epoch_cost"] / x["epoch_s"] for x in report["rows"] if x["status"] == "done"]
+    check("costs", "  costs " in r.stdout and report["price_per_hour"] == 1.5 and len(costs) == 2 and
+          all(abs(3600 * cost - 1.5) < 1e-6 for cost in costs), (r.stdout, report["price_per_hour"], costs))
 
 
 def test_bad_input():
@@ -106,7 +110,9 @@ def test_bad_input():
                             (["letters.lab", "--peers", "pytorhc"], "did you mean 'pytorch'"),
                             (["--resume", "none"], "no campaign 'none'"),
                             (["--resume", "1", "letters.lab"], "unexpected 'letters.lab'"),
-                            (["--resume", "1", "--scale", "small"], "--scale cannot be given")):
+                            (["--resume", "1", "--scale", "small"], "--scale cannot be given"),
+                            (["--resume", "1", "--price-per-hour", "2"], "the campaign's own price"),
+                            (["letters.lab", "--price-per-hour", "much"], "--price-per-hour: expected a number")):
         r = run("run", *words)
         check("refused: lab run " + " ".join(words), r.returncode == 2 and not r.stdout and expected in r.stderr and
               r.stderr.count("\n") == 1, (r.returncode, r.stdout, r.stderr))

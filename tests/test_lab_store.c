@@ -58,7 +58,8 @@ static store *opened(const char *path, store_mode mode)
 /* A campaign with a cell; the number of the cell. */
 static int64_t make_cell(store *s)
 {
-    store_campaign g = {.created = "now", .name = "quick", .text = "network alexnet\n", .scale = "small"};
+    store_campaign g = {
+        .created = "now", .name = "quick", .text = "network alexnet\n", .scale = "small", .price_per_hour = 0.75};
     CHECK_STATUS(store_add_campaign(s, &g), BRASA_OK);
     store_cell c = {.campaign = g.id, .key = "a", .experiment = "quick", .network = "alexnet", .batch = 8};
     CHECK_STATUS(store_add_cell(s, &c), BRASA_OK);
@@ -96,6 +97,7 @@ TEST(everything_comes_back)
     REQUIRE(count == 1);
     CHECK_TEXT(g->text, "network alexnet\n");
     CHECK_TEXT(g->finished, "later");
+    CHECK_CLOSE(g->price_per_hour, 0.75, 0);
     CHECK(!g->machine);
     CHECK_STATUS(store_parities(s, &p, g->id, &parity, &count), BRASA_OK);
     REQUIRE(count == 1);
@@ -322,6 +324,35 @@ static void make_database(const char *path, const char *sql)
     sqlite3_close(db);
 }
 
+/* A store of version 1 has no prices; readers find it in this version, too. */
+TEST(an_old_store_becomes_a_new_one)
+{
+    for (store_mode mode = STORE_READ; mode <= STORE_WORK; mode++) {
+        CASE("%s", mode == STORE_READ ? "to read" : "to work with");
+        start();
+        const char *path = in_folder(mode == STORE_READ ? "old0.db" : "old1.db");
+        store *s = opened(path, STORE_WORK);
+        REQUIRE(s);
+        make_cell(s);
+        store_close(s);
+        make_database(path, "ALTER TABLE campaign RENAME COLUMN price_per_hour TO gone; PRAGMA user_version = 1");
+        REQUIRE((s = opened(path, mode)));
+        pool p = {.ctx = ctx};
+        store_campaign *g;
+        int count;
+        CHECK_STATUS(store_campaigns(s, &p, &g, &count), BRASA_OK);
+        REQUIRE(count == 1);
+        CHECK_TEXT(g->name, "quick");
+        CHECK(isnan(g->price_per_hour));
+        pool_free(&p);
+        store_close(s);
+        REQUIRE((s = opened(path, STORE_WORK))); /* and stays one */
+        make_cell(s);
+        store_close(s);
+        stop();
+    }
+}
+
 TEST(what_is_no_store_is_refused)
 {
     start();
@@ -333,7 +364,7 @@ TEST(what_is_no_store_is_refused)
     for (store_mode mode = STORE_READ; mode <= STORE_WORK; mode++) {
         refused(in_folder("text.db"), mode, "no store of the lab");
         refused(in_folder("other.db"), mode, "of another program");
-        refused(in_folder("newer.db"), mode, "its version is 7, this one knows 1");
+        refused(in_folder("newer.db"), mode, "its version is 7, this one knows 2");
         refused(in_folder("none/x.db"), mode, "No such file");
     }
     refused(in_folder("missing.db"), STORE_READ, "No such file");

@@ -329,7 +329,8 @@ static brasa_status begin(campaign *c)
                         .text = o->text,
                         .scale = o->scale,
                         .machine = o->machine,
-                        .brasa = o->brasa};
+                        .brasa = o->brasa,
+                        .price_per_hour = o->price_per_hour};
     brasa_status status = store_add_campaign(o->store, &s);
     c->id = s.id;
     return status;

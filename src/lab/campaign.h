@@ -61,6 +61,7 @@ typedef struct campaign_options {
     store *store;
     const char *folder;                                /* absolute, is there; for the runners' files */
     const char *name, *text, *scale, *machine, *brasa; /* see store_campaign */
+    double price_per_hour;                             /* the same; of a new one */
     const lab_cell *cells;
     int count;
     /* The next cell of one that says `doubling`; NULL: there are none. */

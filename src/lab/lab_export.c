@@ -55,7 +55,8 @@ static const struct csv_column {
     {OF_ROW(peak_pss), CSV_REAL},      {OF_ROW(peak_swap), CSV_REAL},
     {OF_ROW(threads_max), CSV_REAL},   {OF_ROW(energy_j), CSV_REAL},
     {OF_ROW(load_before), CSV_REAL},   {OF_ROW(fma_gflops), CSV_REAL},
-    {OF_ROW(monitor_share), CSV_REAL},
+    {OF_ROW(monitor_share), CSV_REAL}, {OF_ROW(epoch_cost), CSV_REAL},
+    {OF_ROW(image_cost), CSV_REAL},
 };
 enum { CSV_COLUMNS = sizeof csv / sizeof *csv };
 
@@ -166,6 +167,8 @@ static void json_entry(json *j, const lab_results *r, const result_entry *e)
     json_spread(j, "cpu_mean", &e->cpu_mean);
     json_spread(j, "threads_max", &e->threads_max);
     json_spread(j, "energy_j", &e->energy_j);
+    json_spread(j, "epoch_cost", &e->epoch_cost);
+    json_spread(j, "image_cost", &e->image_cost);
     json_published(j, &r->cells[e->cell], e);
     json_close(j, '}');
 }
@@ -242,6 +245,8 @@ bool lab_export_json(const lab_report *report, export_sink write, void *user)
     json_text(&j, "scale", r->scale);
     json_bool(&j, "finished", r->finished);
     json_text(&j, "experiment", r->text);
+    if (r->price_per_hour > 0)
+        json_real(&j, "price_per_hour", r->price_per_hour);
     json_words(&j, report);
     json_open(&j, "cells", '[');
     for (int i = 0; i < r->cell_count; i++)
@@ -344,6 +349,7 @@ bool lab_export_markdown(const lab_report *report, export_sink write, void *user
         put_table(&o, &report->tables.beside[i]);
     put_table(&o, &report->tables.figures);
     put_table(&o, &report->tables.resources);
+    put_table(&o, &report->tables.costs);
     put_table(&o, &report->tables.missing);
     put_table(&o, &report->tables.parity);
     put_table(&o, &report->tables.versions);

@@ -246,6 +246,7 @@ brasa_status lab_page_write(pool *p, const lab_report *report,
     page_section(&to, "All figures");
     put_table(&to, &report->tables.figures);
     put_table(&to, &report->tables.resources);
+    put_table(&to, &report->tables.costs);
     put_missing(&to, report);
     if (report->tables.parity.row_count)
         page_section(&to, "Parity");

@@ -91,6 +91,30 @@ static void make_resources(table_writer *w, const lab_results *r, lab_table *out
     table_end(w);
 }
 
+/* Empty where there is no price. */
+static void make_costs(table_writer *w, const lab_results *r, lab_table *out)
+{
+    static const page_column columns[] = {
+        {"Cell", true}, {"Framework", true}, {"An epoch"}, {"An image"}, {"A million images"}};
+    if (!(r->price_per_hour > 0))
+        return;
+    table_begin(w, out, "What it costs: medians over the repeats", columns, 5);
+    for (int i = 0; i < r->entry_count; i++) {
+        const result_entry *e = &r->entries[i];
+        if (!e->done)
+            continue;
+        table_put(w, "%s", r->cells[e->cell].title);
+        table_put(w, "%s", r->names[e->name]);
+        table_put(w, "%s", show_value(e->epoch_cost.median, UNIT_NONE).text);
+        table_put(w, "%s", show_value(e->image_cost.median, UNIT_NONE).text);
+        table_put(w, "%s", show_value(1e6 * e->image_cost.median, UNIT_NONE).text);
+    }
+    table_note(
+        w, "At %s an hour for the machine. Only epochs are counted: not the start, the first step and evaluation.",
+        show_short(r->price_per_hour).text);
+    table_end(w);
+}
+
 /* --- what is missing, and what is the same ------------------------------------------------------------------- */
 
 static bool same_fate(const result_row *a, const result_row *b)
@@ -184,6 +208,7 @@ static brasa_status make_tables(pool *p, const lab_results *r, const lab_verdict
     make_ranks(&w, r, v, &out->ranks);
     make_figures(&w, r, &out->figures);
     make_resources(&w, r, &out->resources);
+    make_costs(&w, r, &out->costs);
     make_missing(&w, r, &out->missing);
     make_parity(&w, r, &out->parity);
     make_versions(&w, r, &out->versions);

@@ -190,6 +190,8 @@ static const struct {
     {offsetof(result_row, cpu_mean), offsetof(result_entry, cpu_mean)},
     {offsetof(result_row, threads_max), offsetof(result_entry, threads_max)},
     {offsetof(result_row, energy_j), offsetof(result_entry, energy_j)},
+    {offsetof(result_row, epoch_cost), offsetof(result_entry, epoch_cost)},
+    {offsetof(result_row, image_cost), offsetof(result_entry, image_cost)},
 };
 
 static bool belongs(const lab_results *r, const result_entry *e, const result_row *row)
@@ -252,8 +254,18 @@ static void fill_entry(const lab_results *r, result_entry *e, double *values)
     choose_row(r, e);
 }
 
+static void price_rows(lab_results *r)
+{
+    const double per_second = r->price_per_hour > 0 ? r->price_per_hour / 3600 : NAN;
+    for (int i = 0; i < r->row_count; i++) {
+        r->rows[i].epoch_cost = r->rows[i].epoch_s * per_second;
+        r->rows[i].image_cost = r->rows[i].image_s * per_second;
+    }
+}
+
 brasa_status results_summarize(pool *p, lab_results *r)
 {
+    price_rows(r);
     brasa_status status = title_cells(p, r);
     if (status == BRASA_OK)
         status = name_rows(p, r);

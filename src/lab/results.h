@@ -42,10 +42,11 @@ typedef struct result_row {
     double load_before; /* cores busy with something else before the run */
     double fma_gflops;
     double import_s, first_step_s;
-    double epoch_s;  /* median of the epochs */
-    double image_s;  /* seconds an image: median of the epochs */
-    double accuracy; /* of the last evaluation, 0 ... 1 */
-    double loss;     /* of the last evaluation or epoch */
+    double epoch_s;                /* median of the epochs */
+    double image_s;                /* seconds an image: median of the epochs */
+    double epoch_cost, image_cost; /* the same at the campaign's price; by results_summarize */
+    double accuracy;               /* of the last evaluation, 0 ... 1 */
+    double loss;                   /* of the last evaluation or epoch */
     double peak_rss, peak_pss, peak_swap;
     double cpu_mean; /* cores */
     double threads_max, energy_j;
@@ -80,6 +81,7 @@ typedef struct result_entry {
     int done, rows;              /* of its rows */
     const char *status, *reason; /* "done" where at least one row is; else those of the first row */
     result_spread image_s, epoch_s, first_step_s, import_s, accuracy, peak_rss, cpu_mean, threads_max, energy_j;
+    result_spread epoch_cost, image_cost;
     double fma_low, fma_high;
     double swap, load, monitor; /* the highest of all rows */
 } result_entry;
@@ -87,6 +89,7 @@ typedef struct result_entry {
 typedef struct lab_results {
     int64_t id;
     const char *name, *created, *scale, *text, *machine, *brasa; /* text: the experiment's; machine, brasa: JSON */
+    double price_per_hour; /* of the machine, in any currency; 0, NAN: not known */
     bool finished;
     bool published; /* numbers of a study: one of each, and nobody knows their spread */
     result_cell *cells;

@@ -229,6 +229,7 @@ brasa_status results_read(store *s, pool *p, const store_campaign *campaign, lab
                          .text = or_empty(campaign->text),
                          .machine = or_empty(campaign->machine),
                          .brasa = or_empty(campaign->brasa),
+                         .price_per_hour = campaign->price_per_hour,
                          .finished = campaign->finished != NULL};
     brasa_status status = store_cells(s, p, campaign->id, &from, &out->cell_count);
     if (status != BRASA_OK)

@@ -19,6 +19,7 @@ typedef struct store_campaign {
     const char *scale;
     const char *machine, *brasa; /* JSON */
     const char *finished;        /* NULL: it is not */
+    double price_per_hour;       /* of the machine, in any currency; 0, NAN: not known */
 } store_campaign;
 
 typedef struct store_cell {

@@ -15,7 +15,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { APPLICATION = 0x42724C62, VERSION = 1, WAIT_MS = 20000 };
+enum { APPLICATION = 0x42724C62, VERSION = 2, WAIT_MS = 20000 };
+
+/* What makes a store of one version one of the next. */
+static const char *const upgrades[VERSION] = {[1] = "ALTER TABLE campaign ADD COLUMN price_per_hour REAL"};
 
 /* --- what went wrong ----------------------------------------------------------------------------------------- */
 
@@ -87,6 +90,22 @@ static brasa_status make_tables(store *s)
     return store_conclude(s, status == BRASA_OK ? store_execute(s, q.text) : status);
 }
 
+/* By whoever opens it first, readers too. */
+static brasa_status upgrade(store *s)
+{
+    int version;
+    brasa_status status = store_execute(s, "BEGIN IMMEDIATE");
+    if (status != BRASA_OK)
+        return status;
+    status = pragma(s, "user_version", &version); /* another process may have been quicker */
+    for (; status == BRASA_OK && version < VERSION; version++)
+        if (upgrades[version])
+            status = store_execute(s, upgrades[version]);
+    sql q = {""};
+    sql_add(&q, "PRAGMA user_version = %d", VERSION);
+    return store_conclude(s, status == BRASA_OK ? store_execute(s, q.text) : status);
+}
+
 /* Whether the file is a store that this program knows; a new one becomes one. */
 static brasa_status check_tables(store *s, store_mode mode)
 {
@@ -103,7 +122,7 @@ static brasa_status check_tables(store *s, store_mode mode)
     if (status == BRASA_OK && version > VERSION)
         return fail(s->ctx, BRASA_BAD_FILE, "%s: made by a newer brasa: its version is %d, this one knows %d",
                     s->path, version, VERSION);
-    return status;
+    return status == BRASA_OK && version < VERSION ? upgrade(s) : status;
 }
 
 /* Nobody else works with it, and it is a file. */
