@@ -111,8 +111,9 @@ static void tell_row(const lab *l, const campaign_event *e)
         print_line("%s: %s", r->status, r->reason ? r->reason : "");
         return;
     }
-    printf("%9s an image  %9s  %3lld threads", images > 0 ? print_seconds(r->epoch_s / (double)images).text : "-",
-           print_bytes((double)r->peak_rss).text, (long long)r->threads_max);
+    printf("%9s an image", images > 0 ? print_seconds(r->epoch_s / (double)images).text : "-");
+    if (r->peak_rss >= 0) /* it was not over before anybody looked */
+        printf("  %9s  %3lld threads", print_bytes((double)r->peak_rss).text, (long long)r->threads_max);
     if (!isnan(r->accuracy))
         printf("  %s right", print_percent(r->accuracy).text);
     if (price_of(l) > 0)

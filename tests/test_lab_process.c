@@ -62,6 +62,7 @@ TEST(lines_become_figures)
     CHECK_CLOSE(account_eval_s(a), 0.5, 0);
     CHECK_CLOSE(a->accuracy, 0.75, 0);
     CHECK(isnan(a->first_step_s));
+    CHECK(r.totals.peak_rss != 0); /* -1, where it was over before anybody looked */
     process_free(&r);
     nobody_left();
     stop();

@@ -254,6 +254,8 @@ static void read_all(monitor *m, store_sample *s)
     m->total.faults = most(m->total.faults, t.faults);
     m->total.reads = most(m->total.reads, t.reads);
     m->rss = s->rss;
+    if (!s->processes) /* those that are over had something, which nobody knows any more */
+        return;
     m->totals.peak_rss = most(m->totals.peak_rss, most(s->rss, most_rss));
     m->totals.peak_swap = most(m->totals.peak_swap, s->swap);
     m->totals.threads_max = most(m->totals.threads_max, s->threads);
