@@ -416,7 +416,8 @@ static void check_all_passes(brasa_context *ctx, const op_def *op, const op_case
         graph_init(&g, ctx);
         brasa_status status = build_wrapped(&g, op, c, acts[a]);
         CHECK_STATUS(status, BRASA_OK);
-        /* Where what is multiplied is rounded, two ways to a number may end on either side of an activation's kink. */
+        /* Where what is multiplied is rounded, two ways to a number may end on either side of an activation's kink.
+         */
         for (const device_row *r = device_wanted_rows(); r->name && status == BRASA_OK; r++)
             if (r->precision != BRASA_TF32 || !acts[a])
                 check_modes(&g, op, r, &e);

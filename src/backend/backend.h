@@ -1,9 +1,9 @@
 /* backend.h - devices other than this CPU.
  *
- * A backend is a shared library beside the program, brasa_<name>.so, opened when a context asks for one of its devices;
- * so one program runs on machines with and without a GPU. It brings memory, copies, a queue in which kernels are started,
- * and kernels: files in the ops' folders, listed in ops.def as those of the CPU are. Graph passes, networks, training and
- * the program know nothing more of a device than this page.
+ * A backend is a shared library beside the program, brasa_<name>.so, opened when a context asks for one of its
+ * devices; so one program runs on machines with and without a GPU. It brings memory, copies, a queue in which kernels
+ * are started, and kernels: files in the ops' folders, listed in ops.def as those of the CPU are. Graph passes,
+ * networks, training and the program know nothing more of a device than this page.
  *
  * Library and program are made of the same sources: they share structures, and what is in core/ is linked into both.
  */
@@ -38,8 +38,8 @@ struct device {
     brasa_status (*clear)(device *d, void *to, size_t bytes);
     brasa_status (*wait)(device *d);
 
-    /* Runs steps in their order. *record is NULL the first time; the device keeps there what makes it quicker the next
-     * time (a recorded graph), until forget: the steps and their addresses stay the same so long. */
+    /* Runs steps in their order. *record is NULL the first time; the device keeps there what makes it quicker the
+     * next time (a recorded graph), until forget: the steps and their addresses stay the same so long. */
     brasa_status (*run)(device *d, step *steps, int count, void **record);
     void (*forget)(device *d, void *record);
     /* Runs one step, and tells how long the device took for it. */
@@ -78,7 +78,8 @@ typedef struct backend {
 /* What `brasa doctor` says of a backend: as backend.list, or why it cannot be opened. */
 int backend_list(const char *name, void (*say)(void *user, const char *line), void *user);
 
-/* --- the host's memory and a device's, in one form: without a device these are memcpy and memset ----------------- */
+/* --- the host's memory and a device's, in one form: without a device these are memcpy and memset -----------------
+ */
 
 /* mem_get_large, or memory of the device. */
 void *tensors_get(brasa_context *ctx, size_t bytes, char **start);

@@ -22,7 +22,7 @@ struct brasa_context {
     void (*release)(void *user, void *block);
     void *user;
     int threads;
-    isa isa; /* the best that kernels may use */
+    isa isa;               /* the best that kernels may use */
     struct device *device; /* where sessions compute; NULL: this CPU */
     library library[LIBRARIES];
     char error[ERROR_TEXT_SIZE]; /* fixed, so that running out of memory can be told too */

@@ -472,7 +472,8 @@ static brasa_status check_precision(const brasa_session *s)
 {
     const int32_t p = s->options.precision;
     if (p != BRASA_F32 && p != BRASA_TF32 && p != BRASA_BF16)
-        return fail(s->ctx, BRASA_BAD_ARGUMENT, "precision: expected BRASA_F32, BRASA_TF32 or BRASA_BF16, got %d", (int)p);
+        return fail(s->ctx, BRASA_BAD_ARGUMENT, "precision: expected BRASA_F32, BRASA_TF32 or BRASA_BF16, got %d",
+                    (int)p);
     if (p != BRASA_F32 && !s->ctx->device)
         return fail(s->ctx, BRASA_BAD_ARGUMENT, "precision %s is for GPUs: the CPU computes in f32",
                     p == BRASA_TF32 ? "tf32" : "bf16");
@@ -498,7 +499,8 @@ static brasa_status start(brasa_session *s, const brasa_session_options *o)
         return status;
     /* Deterministic: what is the fastest on one number of threads may not be so on another. A device's kernels choose
      * by themselves. */
-    if (o->tuning && !o->deterministic && !o->kernels && !s->ctx->device && (status = read_tuning(s, o->tuning)) != BRASA_OK)
+    if (o->tuning && !o->deterministic && !o->kernels && !s->ctx->device &&
+        (status = read_tuning(s, o->tuning)) != BRASA_OK)
         return status;
     if (o->freeze && (status = freeze_read(s, o->freeze)) != BRASA_OK)
         return status;

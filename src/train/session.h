@@ -42,7 +42,7 @@ struct brasa_session {
     char *mirror; /* of a device: the host's copy of the state; else NULL */
     int64_t persistent, transient;
 
-    void *held; /* session_hold's: the inputs of the current program, one after the other */
+    void *held;   /* session_hold's: the inputs of the current program, one after the other */
     void *staged; /* of a device: samples on their way, in its order */
     int64_t staged_bytes;
 

@@ -78,7 +78,7 @@ static void give(void *user, int tensor, int64_t first, int count, number *out)
     saving *v = user;
     const state *st = v->all.list[tensor].st;
     void *data = session_state_data(v->s, st); /* brought up to date by save */
-    if (st->type == I64) { /* the step counter */
+    if (st->type == I64) {                     /* the step counter */
         out->whole = *(const int64_t *)data;
         return;
     }

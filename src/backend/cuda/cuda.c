@@ -11,8 +11,8 @@ brasa_status cuda_fail(brasa_context *ctx, cudaError_t error, const char *what)
 {
     if (error == cudaSuccess)
         return BRASA_OK;
-    return fail(ctx, error == cudaErrorMemoryAllocation ? BRASA_OUT_OF_MEMORY : BRASA_INTERNAL, "%s: CUDA says %s (%s)",
-                what, cudaGetErrorName(error), cudaGetErrorString(error));
+    return fail(ctx, error == cudaErrorMemoryAllocation ? BRASA_OUT_OF_MEMORY : BRASA_INTERNAL,
+                "%s: CUDA says %s (%s)", what, cudaGetErrorName(error), cudaGetErrorString(error));
 }
 
 brasa_status cuda_started(const step *s)

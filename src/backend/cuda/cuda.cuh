@@ -10,11 +10,23 @@
 
 typedef __nv_bfloat16 bf16;
 
-static __device__ __forceinline__ float to_float(float x) { return x; }
-static __device__ __forceinline__ float to_float(bf16 x) { return __bfloat162float(x); }
+static __device__ __forceinline__ float to_float(float x)
+{
+    return x;
+}
+static __device__ __forceinline__ float to_float(bf16 x)
+{
+    return __bfloat162float(x);
+}
 template <class T> static __device__ __forceinline__ T from_float(float x);
-template <> __device__ __forceinline__ float from_float<float>(float x) { return x; }
-template <> __device__ __forceinline__ bf16 from_float<bf16>(float x) { return __float2bfloat16_rn(x); }
+template <> __device__ __forceinline__ float from_float<float>(float x)
+{
+    return x;
+}
+template <> __device__ __forceinline__ bf16 from_float<bf16>(float x)
+{
+    return __float2bfloat16_rn(x);
+}
 
 /* 16 bytes: what a thread reads or writes at once. The address must be aligned to it. */
 template <class T> struct alignas(16) pack {
@@ -24,12 +36,14 @@ template <class T> struct alignas(16) pack {
 
 /* The threads of a grid share out items 0 .. count - 1. */
 #define GRID_FOR(i, count)                                                                                           \
-    for (int64_t i = blockIdx.x * (int64_t)blockDim.x + threadIdx.x; i < (count); i += (int64_t)gridDim.x * blockDim.x)
+    for (int64_t i = blockIdx.x * (int64_t)blockDim.x + threadIdx.x; i < (count);                                    \
+         i += (int64_t)gridDim.x * blockDim.x)
 
 /* Blocks of `threads` for so many items, one each, but no more than the GPU can hold a few times over. */
 static inline int blocks_for(const step *s, int64_t items, int threads)
 {
-    const int64_t most = (int64_t)queue_of(s)->processors * (2048 / threads) * 4, wanted = (items + threads - 1) / threads;
+    const int64_t most = (int64_t)queue_of(s)->processors * (2048 / threads) * 4,
+                  wanted = (items + threads - 1) / threads;
     return (int)(wanted < 1 ? 1 : wanted < most ? wanted : most);
 }
 
@@ -48,7 +62,8 @@ static __device__ __forceinline__ float warp_max(float x)
     return x;
 }
 
-/* The sum over a block of up to 1024 threads, a multiple of 32, in all of them. `room` is 33 floats of shared memory. */
+/* The sum over a block of up to 1024 threads, a multiple of 32, in all of them. `room` is 33 floats of shared memory.
+ */
 static __device__ __forceinline__ float block_sum(float x, float *room)
 {
     const int warps = blockDim.x / 32, lane = threadIdx.x % 32, warp = threadIdx.x / 32;

@@ -5,9 +5,9 @@
  * stored in 16 bits; vectors, scalars and all state are floats. select places a reorder where a kernel wants weights
  * or inputs in 16 bits. All arithmetic is in floats.
  *
- * Kernels. run() starts work in the queue and returns; it must not wait, allocate or copy to or from the host, because
- * it is recorded into a CUDA graph and replayed: everything that changes from step to step is read from the device's
- * memory. Sums are made in a fixed order, without atomics on floats: results repeat bit by bit.
+ * Kernels. run() starts work in the queue and returns; it must not wait, allocate or copy to or from the host,
+ * because it is recorded into a CUDA graph and replayed: everything that changes from step to step is read from the
+ * device's memory. Sums are made in a fixed order, without atomics on floats: results repeat bit by bit.
  */
 #ifndef BACKEND_CUDA_CUDA_H
 #define BACKEND_CUDA_CUDA_H
@@ -24,10 +24,10 @@ extern "C" {
 typedef struct cuda_queue {
     cudaStream_t stream;
     brasa_context *ctx;
-    int index;          /* of the GPU */
-    int processors;     /* streaming multiprocessors */
-    size_t most_shared; /* bytes of shared memory that a block may ask for */
-    int major, minor;   /* compute capability */
+    int index;                 /* of the GPU */
+    int processors;            /* streaming multiprocessors */
+    size_t most_shared;        /* bytes of shared memory that a block may ask for */
+    int major, minor;          /* compute capability */
     struct cudnn *cudnn;       /* NULL: not there; made by cudnn.c */
     struct cublaslt *cublaslt; /* NULL: not there; made by cublaslt.c */
 } cuda_queue;
@@ -55,7 +55,8 @@ brasa_status cuda_fail(brasa_context *ctx, cudaError_t error, const char *what);
 
 /* --- layouts ------------------------------------------------------------------------------------------------- */
 
-/* How a value is stored: rank 4 as NHWC, and in 16 bits where the session says so and it is TEMP of rank 2 and more. */
+/* How a value is stored: rank 4 as NHWC, and in 16 bits where the session says so and it is TEMP of rank 2 and more.
+ */
 layout cuda_layout(const graph *g, int v);
 /* The same in floats always. */
 layout cuda_layout_f32(const graph *g, int v);
@@ -75,7 +76,13 @@ void cuda_layouts_elementwise(const graph *g, const node *n, layout *in, layout 
             .name = operation "_cuda", .real = F32, .layouts = layouts_hook, .run = run_hook                         \
         }                                                                                                            \
     }
-#define CUDA_END {NULL, {NULL}}
+#define CUDA_END                                                                                                     \
+    {                                                                                                                \
+        NULL,                                                                                                        \
+        {                                                                                                            \
+            NULL                                                                                                     \
+        }                                                                                                            \
+    }
 
 #ifdef __cplusplus
 }
