@@ -7,8 +7,8 @@
 #include <string.h>
 
 /* First reading: declarations. */
-#define OP(name)   extern const op_def *const name##_parts[];
-#define REF(name)  extern const kernel name##_ref[];
+#define OP(name)  extern const op_def *const name##_parts[];
+#define REF(name) extern const kernel name##_ref[];
 #define CUDA(name)
 #define WIDE(name) extern const kernel name##_wide[];
 #ifdef BRASA_ONEDNN
@@ -34,8 +34,8 @@ static const struct row {
     const op_def *const *parts; /* NULL-terminated, the op itself first; NULL in a kernel row */
     const kernel *kernels;      /* ended by a kernel with no name; NULL in an op row */
 } rows[] = {
-#define OP(name)   {.parts = name##_parts},
-#define REF(name)  {.kernels = name##_ref},
+#define OP(name)  {.parts = name##_parts},
+#define REF(name) {.kernels = name##_ref},
 #define CUDA(name)
 #define WIDE(name) {.kernels = name##_wide},
 #ifdef BRASA_ONEDNN
