@@ -198,8 +198,8 @@ typedef struct brasa_tuning {
 } brasa_tuning;
 
 /* How a GPU computes. BRASA_F32: in floats throughout. BRASA_TF32: what convolutions and dense layers multiply is cut
- * to 10 bits of fraction, sums are floats. BRASA_BF16: activations and their gradients are stored in 16 bits, of which
- * 7 are of the fraction; weights, their updates, statistics and sums stay floats. */
+ * to 10 bits of fraction, sums are floats. BRASA_BF16: activations and their gradients are stored in 16 bits, of
+ * which 7 are of the fraction; weights, their updates, statistics and sums stay floats. */
 enum { BRASA_F32 = 0, BRASA_TF32 = 1, BRASA_BF16 = 2 };
 
 typedef struct brasa_session_options {
@@ -210,7 +210,7 @@ typedef struct brasa_session_options {
     uint64_t seed;         /* of initial weights and dropout */
     bool inference;        /* no training, no labels: outputs that need labels (loss, accuracy) are left out */
     bool plan_only;        /* everything is planned, nothing allocated: to ask what a training would need */
-    int32_t precision; /* of a GPU: BRASA_F32, BRASA_TF32 or BRASA_BF16; the CPU has BRASA_F32 alone */
+    int32_t precision;     /* of a GPU: BRASA_F32, BRASA_TF32 or BRASA_BF16; the CPU has BRASA_F32 alone */
     bool float64;          /* double precision throughout, on the reference kernels: for proofs */
     bool keep_gradients;   /* gradients stay readable as "<parameter>.grad" after a training step */
     bool no_fusion;        /* these two keep the plan plain, for tests and debugging */

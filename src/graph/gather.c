@@ -1,10 +1,10 @@
 /* gather.c - nodes side by side that a device can run at once (kernel.run_many).
  *
  * Autodiff emits the update of a parameter where its gradient is complete, so that the gradient need not be kept. A
- * GPU takes longer to start a small update than to do it: there all updates, also those of running statistics, are put
- * off, together, as far as they can be. That is until something changes what they read (the count of steps), or reads what they write. Likewise all
- * reorders of state, weights on their way into 16 bits, go to the beginning: what is the same until the end of the
- * step may be copied at once.
+ * GPU takes longer to start a small update than to do it: there all updates, also those of running statistics, are
+ * put off, together, as far as they can be. That is until something changes what they read (the count of steps), or
+ * reads what they write. Likewise all reorders of state, weights on their way into 16 bits, go to the beginning: what
+ * is the same until the end of the step may be copied at once.
  *
  * Neither changes a result. It is paid for in memory: gradients live until the updates, copies from the beginning on.
  */

@@ -109,7 +109,7 @@ struct brasa_graph {
     brasa_status status; /* the first error; what comes after it does nothing */
     char error[ERROR_TEXT_SIZE];
     const dialect *dialect;
-    dtype real; /* of everything that is not an index: F32 or F64 */
+    dtype real;        /* of everything that is not an index: F32 or F64 */
     int32_t precision; /* BRASA_F32, ...: what kernels of a device may round */
     bool training;
     bool inference;          /* evaluation without labels */

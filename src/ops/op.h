@@ -177,7 +177,8 @@ struct kernel {
 const op_def *op_at(int index);
 /* A layer by name or alias, or NULL. */
 const op_def *op_find(const char *word);
-/* The next kernel of the context's device (ctx NULL: of the CPU) for an op and real type after `after` (NULL: the first), fastest first; NULL: no more. */
+/* The next kernel of the context's device (ctx NULL: of the CPU) for an op and real type after `after` (NULL: the
+ * first), fastest first; NULL: no more. */
 const kernel *kernel_next(const brasa_context *ctx, const op_def *op, dtype real, const kernel *after);
 /* The version of oneDNN that this build has, or NULL. */
 const char *library_onednn(void);
