@@ -194,6 +194,31 @@ TEST(fastest_is_taken)
 }
 
 /* Layer c is as b, and so it is in the program for evaluation; a, with its three channels, is not. */
+/* Small nodes run on one thread, and their workspaces are for one: so they must be timed. What is written past them
+ * is found by the sanitizers, or by what it destroys. */
+TEST(small_nodes_on_many_threads)
+{
+    static const char *const layers[] = {"conv 16 3x3 pad=1", "conv 4 7x7 stride=2 pad=3"};
+    static const int32_t shapes[][3] = {{16, 7, 7}, {3, 26, 46}};
+    for (int i = 0; i < 2; i++) {
+        CASE("%s", layers[i]);
+        brasa_context *ctx = NULL;
+        brasa_session *s = NULL;
+        const brasa_tuning tuning = {.measure = true};
+        const brasa_session_options o = {.tuning = &tuning};
+        CHECK_STATUS(brasa_context_new(&(brasa_context_options){.threads = 8}, &ctx), BRASA_OK);
+        brasa_graph *g = brasa_graph_new(ctx);
+        brasa_tensor x = brasa_input(g, "image", shapes[i][0], shapes[i][1], shapes[i][2]);
+        for (int k = 0; k < 2; k++)
+            x = brasa_relu(brasa_apply(x, "%s", layers[i]));
+        brasa_classify(brasa_flatten(x), 4);
+        CHECK_STATUS(brasa_session_new(g, &o, &s), BRASA_OK);
+        brasa_session_free(s);
+        brasa_graph_free(g);
+        brasa_context_free(ctx);
+    }
+}
+
 TEST(equal_nodes_share)
 {
     const char *names[MOST_TRIED];

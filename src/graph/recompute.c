@@ -99,7 +99,7 @@ brasa_status pass_recompute(graph *g, bool all)
     find_readers(&r);
     for (int i = 0, nodes = g->nnodes; i < nodes && g->status == BRASA_OK; i++) {
         for (int k = 0; k < g->nodes[i].nin && g->nodes[i].role != ROLE_FORWARD; k++) {
-            const int v = g->nodes[i].in[k], again = r.of[v].first == i ? make_again(&r, v) : -1;
+            const int v = g->nodes[i].in[k], again = r.of[v].first == i && r.of[v].again < 0 ? make_again(&r, v) : -1;
             if (again >= 0)
                 order[count++] = again;
             if (r.of[v].again >= 0)

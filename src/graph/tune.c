@@ -79,11 +79,16 @@ static uint64_t hash_of(const char *key)
     return hash_bytes(HASH_START, key, strlen(key));
 }
 
+/* Raised when times that were taken before say nothing any more: those of small nodes were of all threads at first.
+ */
+enum { TIMES = 2 };
+
 const char *tuner_machine(pool *p)
 {
     const char *onednn = library_onednn();
-    return pool_text(p, "%s, %s, brasa %s, oneDNN %s, %d thread%s", cpu_name().text, isa_name(p->ctx->isa),
-                     brasa_version(), onednn ? onednn : "none", p->ctx->threads, p->ctx->threads == 1 ? "" : "s");
+    return pool_text(p, "%s, %s, brasa %s, times %d, oneDNN %s, %d thread%s", cpu_name().text, isa_name(p->ctx->isa),
+                     brasa_version(), TIMES, onednn ? onednn : "none", p->ctx->threads,
+                     p->ctx->threads == 1 ? "" : "s");
 }
 
 /* --- the list ----------------------------------------------------------------------------------------------------
@@ -235,6 +240,8 @@ brasa_status tuner_choose(tuner *t, graph *g, int i, const kernel **best)
     c->used = true;
     n->choice = c;
     *best = named(g->ctx, n->op, g->real, c->tried[c->best].kernel);
+    if (!*best) /* of a record: this build does not have it */
+        n->choice = NULL;
     return BRASA_OK;
 }
 

@@ -201,7 +201,7 @@ static brasa_status bind_trial(const trials *t, trial *r)
                      .out = a + nin,
                      .workspace = t->tuner->room + t->offset[args],
                      .state = r->node.state,
-                     .threads = g->ctx->threads,
+                     .threads = node_threads(g, &r->node), /* for so many the workspace has room */
                      .seed = g->seed};
     return r->node.kernel->bind ? r->node.kernel->bind(&r->step) : BRASA_OK;
 }
