@@ -12,7 +12,7 @@ typedef struct forward {
     float *mean, *var; /* written in training */
     double *sums;      /* of the parts; behind them, base */
     spread f;
-    float epsilon;
+    double epsilon;
     bounds act;
 } forward;
 
@@ -57,13 +57,15 @@ static __device__ __forceinline__ void find_base(float *base, const void *src, c
 template <class T, int V> static __device__ __forceinline__ void sum_moments(const forward &j, const walk &w, room *r)
 {
     const int N = V == 1 ? 8 : 16 / sizeof(T); /* 64 bytes: so much must be under way */
-    float base[V] = {0}, sum[V] = {0}, square[V] = {0};
+    float base[V] = {0}, square[V] = {0};
+    double sum[V] = {0}; /* of numbers that may all be of one sign, while the mean is near 0 */
     int64_t at = w.at;
     few<T, V> x[N];
     rows_get(x, j.in.src, w, 0, at);
     if (w.count)
         find_base<T, V>(base, j.in.src, j.f, w);
     for (int k = 0; k < w.count; k += N) {
+        float few_sum[V] = {0};
 #pragma unroll
         for (int i = 0; i < N; i++, at += w.step) {
             if (k + i >= w.count)
@@ -71,11 +73,14 @@ template <class T, int V> static __device__ __forceinline__ void sum_moments(con
 #pragma unroll
             for (int v = 0; v < V; v++) {
                 const float d = number(x[i], v) - base[v];
-                sum[v] += d;
+                few_sum[v] += d;
                 square[v] = fmaf(d, d, square[v]);
             }
         }
         rows_get(x, j.in.src, w, k + N, at);
+#pragma unroll
+        for (int v = 0; v < V; v++)
+            sum[v] += few_sum[v];
     }
     for (int v = 0; v < V && w.leads; v++)
         r->base[w.first + v] = base[v];
@@ -245,7 +250,7 @@ static forward forward_of(const step *s, bool train)
             .var = train ? (float *)s->out[2].data : NULL,
             .sums = (double *)s->workspace,
             .f = train ? train_spread(s->attr, src, processors) : spread_parts(src, processors),
-            .epsilon = (float)((const batchnorm_attr *)s->attr)->epsilon,
+            .epsilon = ((const batchnorm_attr *)s->attr)->epsilon,
             .act = bounds_of(s->node->act)};
 }
 

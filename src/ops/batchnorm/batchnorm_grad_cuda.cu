@@ -8,7 +8,7 @@ typedef struct backward {
     float *dwei, *dbia; /* ... and these */
     double *sums;       /* of the parts */
     spread f;
-    float epsilon;
+    double epsilon;
     bounds flat;
     bool flows; /* through mean and var */
 } backward;
@@ -111,13 +111,13 @@ static __device__ __forceinline__ void finish_slopes(const backward &j, const ow
 {
     if (o.mine) {
         const double sum = r->total[0][threadIdx.x], product = r->total[1][threadIdx.x];
-        const float inverse = scale_of(1, o.var, j.epsilon);
+        const double inverse = inverse_of(o.var, j.epsilon);
         if (blockIdx.y == 0 && j.dwei) {
-            j.dwei[o.c] = (float)product * inverse;
+            j.dwei[o.c] = (float)(product * inverse);
             j.dbia[o.c] = (float)sum;
         }
         r->level[threadIdx.x] = j.flows ? (float)(sum * j.f.share) : 0;
-        r->tilt[threadIdx.x] = j.flows ? inverse * inverse * (float)(product * j.f.share) : 0;
+        r->tilt[threadIdx.x] = j.flows ? (float)(inverse * inverse * product * j.f.share) : 0;
     }
     __syncthreads();
 }
@@ -276,7 +276,7 @@ static void grad_start(const step *s, bool flows)
                         .dbia = t->affine ? (float *)s->out[2].data : NULL,
                         .sums = (double *)s->workspace,
                         .f = grad_spread(t, &s->in[0].shape, queue_of(s)->processors),
-                        .epsilon = (float)t->epsilon,
+                        .epsilon = t->epsilon,
                         .flat = flat_of(t->flat, s->in[0].type == BF16),
                         .flows = flows};
     BY_TYPE(s->in[0].type, start, j, stream_of(s));

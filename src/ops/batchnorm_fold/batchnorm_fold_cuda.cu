@@ -11,7 +11,7 @@ template <class T> static __global__ void fold(fold_args a, int64_t inner, const
 {
     const float *bia = (const float *)a.bia, *gamma = (const float *)a.gamma, *beta = (const float *)a.beta;
     const int64_t k = blockIdx.x, first = k * inner;
-    const float scale = scale_of(gamma ? gamma[k] : 1, ((const float *)a.var)[k], (float)a.epsilon);
+    const float scale = scale_of(gamma ? gamma[k] : 1, ((const float *)a.var)[k], a.epsilon);
     if (threadIdx.x == 0)
         shift[k] = fmaf((bia ? bia[k] : 0) - ((const float *)a.mean)[k], scale, beta ? beta[k] : 0);
     if (inner % 4) {
