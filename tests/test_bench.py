@@ -82,7 +82,10 @@ def test_beside_torch(folder):
     r = bench("--markdown", "--out", out)
     check("as Markdown", r.returncode == 0 and "| mnist_cnn | 128 | 1 |" in r.stdout and f"| {ratio} |" in r.stdout
           and "PyTorch 9.9.9" in r.stdout, r.stdout)
-    r = bench("--networks", "letter_mlp", "--out", out, "--torch-python", fake(folder))
+    r = bench("--networks", "letter_mlp", "--out", out, "--no-torch")
+    check("a quick run leaves a full one's file alone", r.returncode == 1 and "no file of a quick run" in r.stderr
+          and rows(out)[0] == row, (r.returncode, r.stderr))
+    r = bench("--networks", "letter_mlp", "--out", out + "2", "--torch-python", fake(folder))
     check("a torch that fails is told", r.returncode == 1 and "PyTorch: no compiler" in r.stderr, (r.returncode, r.stderr))
 
 

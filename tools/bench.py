@@ -384,6 +384,26 @@ alone, over Brasa's step; ratio: PyTorch's step over Brasa's.
 # --- the run -----------------------------------------------------------------------------------------------------------
 
 
+def check_old(path):
+    """A quick run begins its file anew: that must be one of a quick run, nothing that took hours, or somebody's own."""
+    with open(path, errors="replace") as file:
+        for line in file:
+            try:
+                row = json.loads(line)
+                fine = "network" in row and not row.get("full")
+            except (ValueError, TypeError):
+                fine = False
+            if not fine:
+                sys.exit(f"{path} is no file of a quick run, which would be begun anew: give --out another name, or --full")
+
+
+def positive(text):
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"expected a number of at least 1, got {text}")
+    return number
+
+
 class Bench:
     def __init__(self, o):
         self.full, self.seconds, self.turn, self.python, self.torch = o.full, o.minutes * 60, o.turn, None, None
@@ -436,6 +456,7 @@ class Bench:
         self.end = start + self.seconds + GRACE
         self.brasa.end = None if self.full else self.end
         if not self.full and os.path.exists(self.path):
+            check_old(self.path)
             os.remove(self.path)
         done = {key for key, row in read_rows(self.path).items() if self.same(row)}
         left = [c for c in self.cells if tuple(c.key().values()) not in done]
@@ -476,8 +497,8 @@ def main():
     p.add_argument("--full", action="store_true", help="all cells, all forms of PyTorch, no limit of time")
     p.add_argument("--markdown", action="store_true", help="measure nothing: the table of what is in --out")
     p.add_argument("--networks", nargs="+", choices=[*SMALL, *LARGE], metavar="NAME", help="these alone")
-    p.add_argument("--batches", nargs="+", type=int, metavar="N", help=f"of large networks; the small ones have {SMALL_BATCH}")
-    p.add_argument("--threads", nargs="+", type=int, metavar="N")
+    p.add_argument("--batches", nargs="+", type=positive, metavar="N", help=f"of large networks; the small ones have {SMALL_BATCH}")
+    p.add_argument("--threads", nargs="+", type=positive, metavar="N")
     p.add_argument("--minutes", type=float, default=9, help="without --full: the time it may take (9)")
     p.add_argument("--turn", type=float, metavar="SECONDS", help="of one side in one round (2, or 3 with --full)")
     p.add_argument("--out", metavar="FILE", help="JSON lines (bench.jsonl, or bench-full.jsonl, beside the program)")
