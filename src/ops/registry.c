@@ -97,6 +97,16 @@ const kernel *kernel_next(const brasa_context *ctx, const op_def *op, dtype real
     return NULL;
 }
 
+bool kernel_named(const brasa_context *ctx, const char *text)
+{
+    for (int i = 0; op_at(i); i++)
+        for (dtype real = F32; real <= F64; real++)
+            for (const kernel *k = NULL; (k = kernel_next(ctx, op_at(i), real, k)) != NULL;)
+                if (strstr(k->name, text))
+                    return true;
+    return false;
+}
+
 const char *library_onednn(void)
 {
 #ifdef BRASA_ONEDNN

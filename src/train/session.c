@@ -493,6 +493,8 @@ static brasa_status start(brasa_session *s, const brasa_session_options *o)
     }
     if (!isfinite(o->clip_norm) || o->clip_norm < 0)
         return fail(s->ctx, BRASA_BAD_ARGUMENT, "clip_norm: expected a number of at least 0, got %g", o->clip_norm);
+    if (o->kernels && !kernel_named(s->ctx, o->kernels))
+        return fail(s->ctx, BRASA_BAD_ARGUMENT, "kernels: none of this build has '%s' in its name", o->kernels);
     if (o->kernels && !(s->kernels = pool_text(&s->pool, "%s", o->kernels)))
         return fail_memory(s->ctx, strlen(o->kernels) + 1);
     if ((status = check_precision(s)) != BRASA_OK)
