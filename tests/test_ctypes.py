@@ -8,7 +8,7 @@ BATCH, STEPS = 8, 16
 
 class SessionOptions(ctypes.Structure):
     _fields_ = [("batch", c_int64), ("optimizer", c_char_p), ("schedule", c_char_p), ("clip_norm", c_double),
-                ("seed", c_uint64), ("inference", c_bool), ("plan_only", c_bool), ("float64", c_bool),
+                ("seed", c_uint64), ("inference", c_bool), ("plan_only", c_bool), ("precision", c_int32), ("float64", c_bool),
                 ("keep_gradients", c_bool), ("no_fusion", c_bool), ("no_inplace", c_bool), ("kernels", c_char_p),
                 ("freeze", c_char_p), ("class_weights", c_void_p), ("class_weight_count", c_int32),
                 ("parts", c_int64), ("deterministic", c_bool), ("tuning", c_void_p)]
