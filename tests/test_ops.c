@@ -360,12 +360,21 @@ typedef struct effects {
     bool may_write_over, wrote_over, may_fuse, fused;
 } effects;
 
+/* Where both are stored in as many bits: on a device that need not be so. */
+static bool could_write_over(const graph *g, const node *n)
+{
+    for (int k = 0; k < n->nin; k++)
+        if (n->op->in_place >> k & 1 && g->values[n->in[k]].layout.bf16 == g->values[n->out[0]].layout.bf16)
+            return true;
+    return false;
+}
+
 static void note_effects(const proof *p, const op_def *op, effects *e)
 {
     for (int i = 0; i < p->program.graph.nnodes; i++) {
         const node *n = &p->program.graph.nodes[i];
         if (strcmp(n->name, op->name) == 0 && n->role == ROLE_FORWARD) { /* lower may have put another op there */
-            e->may_write_over = e->may_write_over || n->op->in_place;
+            e->may_write_over = e->may_write_over || could_write_over(&p->program.graph, n);
             e->may_fuse = e->may_fuse || n->op->takes_activation;
             e->wrote_over = e->wrote_over || p->program.plan.in_place[i];
             e->fused = e->fused || n->act != ACT_NONE;
@@ -419,7 +428,7 @@ static void check_all_passes(brasa_context *ctx, const op_def *op, const op_case
         /* Where what is multiplied is rounded, two ways to a number may end on either side of an activation's kink.
          */
         for (const device_row *r = device_wanted_rows(); r->name && status == BRASA_OK; r++)
-            if (r->precision != BRASA_TF32 || !acts[a])
+            if (r->precision == BRASA_F32 || !acts[a])
                 check_modes(&g, op, r, &e);
         graph_clear(&g);
     }
