@@ -175,7 +175,7 @@ TEST(a_store_for_others)
 #else
 TEST(no_sqlite)
 {
-    (void)fill;
+    (void)fill, (void)open_store;
     SKIP("built without SQLite");
 }
 #endif
