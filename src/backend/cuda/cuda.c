@@ -298,7 +298,8 @@ static const char *why_none(cudaError_t error)
 {
     switch (error) {
     case cudaErrorInsufficientDriver:
-        return "the NVIDIA driver is too old for this build, or there is none: install driver 580 or later";
+        return "the NVIDIA driver is too old for this build, or there is none (nvidia-smi shows which CUDA it is "
+               "for)";
     case cudaErrorNoDevice:
         return "no NVIDIA GPU was found (nvidia-smi lists those that the driver sees)";
     default:
