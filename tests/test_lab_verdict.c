@@ -139,10 +139,12 @@ TEST(who_fits)
             add_rows(&c, "caffe", "", 0.3, 0.02);
         else
             fail_row(add_row(&c, "caffe", "", 1, 0), "memory", "killed beyond 11 GB", NULL);
+        fail_row(add_row(&c, "mxnet", "", 1, 0), "crashed", "no answer", NULL);
+        fail_row(add_row(&c, "paddle", "", 1, 0), "refused", "not installed (brasa lab install paddle)", NULL);
     }
     const lab_verdict v = verdict_of(&c);
     CHECK_TEXT(line(&v, "Largest batch"), "Largest batch of googlenet that ran within 11.00 GB: brasa 256; caffe 64 "
-                                          "(128: out of memory).");
+                                          "(128: out of memory); mxnet none (64: no answer).");
     campaign_end(&c);
 }
 

@@ -247,7 +247,8 @@ static bool starts_batches(const lab_results *r, int cell)
     return others > 0;
 }
 
-/* The largest batch that ran, and the smallest beyond it that did not. */
+/* The largest batch that ran, and the smallest beyond it that did not. Who took no part at all is told of once, by
+ * say_missing. */
 static void say_largest(speaker *s, int cell, int name, bool first)
 {
     const result_entry *fits = NULL, *fails = NULL;
@@ -267,7 +268,7 @@ static void say_largest(speaker *s, int cell, int name, bool first)
             (!fails || batch < s->r->cells[fails->cell].what.batch))
             fails = e;
     }
-    if (!fits && !fails)
+    if (!fits && (!fails || strcmp(fails->status, "refused") == 0))
         return;
     say(s, "%s%s ", first ? "" : "; ", s->r->names[name]);
     if (fits)
