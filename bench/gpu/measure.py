@@ -8,8 +8,6 @@ The step is forward, softmax cross-entropy, backward, SGD with momentum, 3 class
 the GPU. PyTorch runs in bf16 and channels_last, each form in a process of its own: eager, and the step recorded as a CUDA
 graph; --compiled adds torch.compile. Its weights are bf16 too, which is less work than Brasa's, whose master weights are
 floats; --autocast measures it with floats, as Brasa does it. A round asks every side once; the median of the rounds counts.
-The floor is what cuDNN's convolutions alone take, each at its best, and one pass over memory for everything else:
-`brasa bench ops --sum` gives the times of the nodes, the copy's rate is measured in the same run.
 """
 import argparse, json, os, statistics, subprocess, sys, time
 
