@@ -108,6 +108,20 @@ TEST(updates_keep_bits)
 
 /* --- which are taken -------------------------------------------------------------------------------------------- */
 
+/* Records of choices name them: a name stands for one kernel of an op. */
+TEST(found_by_their_names)
+{
+    for (int i = 0; op_at(i); i++)
+        for (dtype real = F32; real <= F64; real++) {
+            for (const kernel *k = NULL; (k = kernel_next(NULL, op_at(i), real, k)) != NULL;) {
+                CASE("%s", k->name);
+                CHECK(kernel_find(NULL, op_at(i), real, k->name) == k);
+            }
+            CASE("none of %s", op_at(i)->name);
+            CHECK(!kernel_find(NULL, op_at(i), real, "of_no_such_name"));
+        }
+}
+
 TEST(restricted_by_the_environment)
 {
     const isa best = isa_available();

@@ -136,14 +136,6 @@ static choice *find(const tuner *t, const choice *wanted)
     return found;
 }
 
-static const kernel *named(const brasa_context *ctx, const op_def *op, dtype real, const char *name)
-{
-    const kernel *k = kernel_next(ctx, op, real, NULL);
-    while (k && strcmp(k->name, name) != 0)
-        k = kernel_next(ctx, op, real, k);
-    return k;
-}
-
 /* --- choosing ----------------------------------------------------------------------------------------------------
  */
 
@@ -239,7 +231,7 @@ brasa_status tuner_choose(tuner *t, graph *g, int i, const kernel **best)
         return BRASA_OK;
     c->used = true;
     n->choice = c;
-    *best = named(g->ctx, n->op, g->real, c->tried[c->best].kernel);
+    *best = kernel_find(g->ctx, n->op, g->real, c->tried[c->best].kernel);
     if (!*best) /* of a record: this build does not have it */
         n->choice = NULL;
     return BRASA_OK;

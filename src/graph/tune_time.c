@@ -155,9 +155,7 @@ static void close_node(graph *g, node *n)
 static brasa_status open_trial(trials *t, trial *r, const char *name)
 {
     const int nin = t->n->nin, args = nin + t->n->nout;
-    const kernel *k = kernel_next(t->g->ctx, t->n->op, t->g->real, NULL);
-    while (k && strcmp(k->name, name) != 0)
-        k = kernel_next(t->g->ctx, t->n->op, t->g->real, k);
+    const kernel *k = kernel_find(t->g->ctx, t->n->op, t->g->real, name);
     r->node = *t->n;
     r->node.state = NULL;
     r->layout = pool_get(&t->pool, (size_t)args + 1, sizeof *r->layout);

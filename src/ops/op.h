@@ -180,6 +180,8 @@ const op_def *op_find(const char *word);
 /* The next kernel of the context's device (ctx NULL: of the CPU) for an op and real type after `after` (NULL: the
  * first), fastest first; NULL: no more. */
 const kernel *kernel_next(const brasa_context *ctx, const op_def *op, dtype real, const kernel *after);
+/* The one of this name, or NULL. */
+const kernel *kernel_find(const brasa_context *ctx, const op_def *op, dtype real, const char *name);
 /* Whether some kernel of the context's device has the text in its name. */
 bool kernel_named(const brasa_context *ctx, const char *text);
 /* The version of oneDNN that this build has, or NULL. */

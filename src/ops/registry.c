@@ -97,6 +97,14 @@ const kernel *kernel_next(const brasa_context *ctx, const op_def *op, dtype real
     return NULL;
 }
 
+const kernel *kernel_find(const brasa_context *ctx, const op_def *op, dtype real, const char *name)
+{
+    const kernel *k = kernel_next(ctx, op, real, NULL);
+    while (k && strcmp(k->name, name) != 0)
+        k = kernel_next(ctx, op, real, k);
+    return k;
+}
+
 bool kernel_named(const brasa_context *ctx, const char *text)
 {
     for (int i = 0; op_at(i); i++)
