@@ -20,11 +20,17 @@ void graph_init(graph *g, brasa_context *ctx)
     g->loss = g->counter = g->samples = g->share = -1;
 }
 
+void node_close(const graph *g, node *n)
+{
+    if (n->state)
+        n->kernel->close(g->ctx, n->state);
+    n->state = NULL;
+}
+
 void graph_clear(graph *g)
 {
     for (int i = 0; i < g->nnodes; i++)
-        if (g->nodes[i].state)
-            g->nodes[i].kernel->close(g->ctx, g->nodes[i].state);
+        node_close(g, &g->nodes[i]);
     pool_free(&g->pool);
 }
 

@@ -166,6 +166,9 @@ int graph_counter(graph *g);
  * session sets it before each part. */
 int graph_samples(graph *g);
 
+/* Frees what the kernel keeps for a node. */
+void node_close(const graph *g, node *n);
+
 /* Drops dead nodes. */
 void graph_sweep(graph *g);
 /* Puts the nodes in another order: place k is taken by node order[k]. */

@@ -42,20 +42,13 @@ brasa_status select_first(graph *g, node *n)
     return choose(g, n, NULL);
 }
 
-static void give_up(graph *g, node *n)
-{
-    if (n->state)
-        n->kernel->close(g->ctx, n->state);
-    n->state = NULL;
-}
-
 /* Kernels that take some layouts only know now, when those of the inputs are settled, whether the node is for them.
  */
 static brasa_status confirm(graph *g, node *n, const char *only)
 {
     if (!n->kernel->supports || n->kernel->supports(g, n))
         return BRASA_OK;
-    give_up(g, n);
+    node_close(g, n);
     return choose(g, n, only);
 }
 
@@ -67,7 +60,7 @@ static brasa_status tune(graph *g, int i)
     brasa_status status = tuner_choose(g->tuner, g, i, &best);
     if (status != BRASA_OK || !best || best == first)
         return status;
-    give_up(g, n);
+    node_close(g, n);
     status = select_try(g, n, best);
     if (status != BRASA_NO_KERNEL)
         return status;

@@ -143,13 +143,6 @@ static void place(trials *t)
 /* --- steps -------------------------------------------------------------------------------------------------------
  */
 
-static void close_node(graph *g, node *n)
-{
-    if (n->state)
-        n->kernel->close(g->ctx, n->state);
-    n->state = NULL;
-}
-
 /* Opens a kernel on a copy of the node. It is out of the race where it refuses, or where it would write state in
  * another layout than that has. */
 static brasa_status open_trial(trials *t, trial *r, const char *name)
@@ -337,7 +330,7 @@ brasa_status tuner_measure(tuner *t, graph *g, int i, const layout *usual, choic
     if (status == BRASA_OK)
         status = add_reorders(&x, usual, least);
     for (int k = 0; k < x.count; k++) {
-        close_node(g, &x.trial[k].node);
+        node_close(g, &x.trial[k].node);
         c->tried[k].nanoseconds = x.trial[k].taken ? least[k] : 0;
     }
     pool_free(&x.pool);
