@@ -25,6 +25,8 @@ TEST(names)
     CHECK_TEXT(layout_print(&oihw16i16o, 4, "oihw").text, "OIhw16i16o");
     CHECK_TEXT(layout_print(&oihw4i16o4i, 4, "oihw").text, "OIhw4i16o4i");
     CHECK_TEXT(layout_print(&plain, 0, "nchw").text, "plain");
+    const layout blocks = layout_in_blocks(1, 16);
+    CHECK(layout_equal(&blocks, &nchw16c));
 }
 
 TEST(known_offsets)

@@ -32,6 +32,16 @@ static inline bool layout_plain(const layout *l)
     return !l->permuted && !l->nblocks && !l->bf16;
 }
 
+/* One axis in blocks: nChw16c is axis 1 in blocks of 16. */
+static inline layout layout_in_blocks(int axis, int block)
+{
+    layout l = {0};
+    l.nblocks = 1;
+    l.axis[0] = (uint8_t)axis;
+    l.block[0] = (uint8_t)block;
+    return l;
+}
+
 /* The type that elements of `type` are stored as. */
 static inline dtype layout_type(const layout *l, dtype type)
 {

@@ -1,11 +1,22 @@
 /* cpu.c - see cpu.h. */
 #include "backend/cpu/cpu.h"
 
+static int block_of(const brasa_context *ctx)
+{
+    return ctx->isa == ISA_AVX512 ? 16 : 8;
+}
+
 layout cpu_activation_layout(const brasa_context *ctx, const shape *s)
 {
     if (s->rank != 4 || s->dim[1] < 4 || ctx->isa == ISA_ANY)
         return (layout){0};
-    return (layout){.nblocks = 1, .axis = {1}, .block = {ctx->isa == ISA_AVX512 ? 16 : 8}};
+    return layout_in_blocks(1, block_of(ctx));
+}
+
+layout cpu_weight_layout(const brasa_context *ctx)
+{
+    const uint8_t block = (uint8_t)block_of(ctx);
+    return (layout){.nblocks = 2, .axis = {1, 0}, .block = {block, block}};
 }
 
 void cpu_layouts(const graph *g, const node *n, layout *in, layout *out)

@@ -8,6 +8,10 @@
  * Pictures of up to three channels, and everything of another rank, stay plain. */
 layout cpu_activation_layout(const brasa_context *ctx, const shape *s);
 
+/* The layout of a convolution's weights, K x C x R x S, that direct kernels read in the forward pass: blocks of
+ * inputs x outputs, the outputs inside, as wide as the vectors that the context works with. */
+layout cpu_weight_layout(const brasa_context *ctx);
+
 /* For kernel.layouts: all tensors of a node as cpu_activation_layout says. */
 void cpu_layouts(const graph *g, const node *n, layout *in, layout *out);
 /* For kernel.supports: input 0 is N x C x H x W with enough channels to be laid out in blocks. */

@@ -476,7 +476,7 @@ static bool unflatten(onednn *o, const onednn_layer *l, const onednn_places *at)
         if (o->place[i] == at->dst || o->place[i] == at->bia)
             continue;
         if (layout_plain(x))
-            *x = (layout){.nblocks = 1, .axis = {1}, .block = {(uint8_t)l->flat}};
+            *x = layout_in_blocks(1, l->flat);
         else if (o->place[i] == at->src || x->permuted || x->axis[0] != 1 || x->block[0] != l->flat)
             return false;
     }

@@ -46,21 +46,13 @@ static bool supports(const graph *g, const node *n)
            (strided ? P <= 49 && dst->dim[0] > 1 : P <= 196 && dst->dim[0] == 1);
 }
 
-static void layouts(const graph *g, const node *n, layout *in, layout *out)
-{
-    cpu_layouts(g, n, in, out);
-    out[0] = direct_layout();
-    if (n->nout > 1)
-        out[1] = (layout){0};
-}
-
 const kernel SIMD_TABLE(conv2d_grad_weights_direct)[] = {
     {.name = SIMD_NAME("conv2d_grad_weights_direct"),
      .op = &conv2d_grad_weights_op,
      .real = F32,
      .isa = SIMD_ISA,
      .supports = supports,
-     .layouts = layouts,
+     .layouts = conv2d_layouts,
      .parts_in = 3,
      .run = conv2d_grad_weights_direct},
     {0},

@@ -171,14 +171,6 @@ static brasa_status open(graph *g, node *n)
     return BRASA_OK;
 }
 
-static void layouts(const graph *g, const node *n, layout *in, layout *out)
-{
-    cpu_layouts(g, n, in, out);
-    out[0] = stride2_weights();
-    if (n->nout > 1)
-        out[1] = (layout){0};
-}
-
 const kernel SIMD_TABLE(conv2d_grad_weights_stride2)[] = {
     {
         .name = SIMD_NAME("conv2d_grad_weights_stride2"),
@@ -186,7 +178,7 @@ const kernel SIMD_TABLE(conv2d_grad_weights_stride2)[] = {
         .real = F32,
         .isa = SIMD_ISA,
         .supports = stride2_supports,
-        .layouts = layouts,
+        .layouts = conv2d_layouts,
         .parts_in = 1 | 2,
         .open = open,
         .close = mem_put,

@@ -240,21 +240,13 @@ static int64_t workspace(const graph *g, const node *n)
     return (j.chunks * j.panels * (j.sums + PANEL) + j.parts * j.buffer) * (int64_t)sizeof(vec);
 }
 
-static void layouts(const graph *g, const node *n, layout *in, layout *out)
-{
-    cpu_layouts(g, n, in, out);
-    out[0] = winograd8_weights(g->values[n->in[0]].shape.dim[1] < 4);
-    if (n->nout > 1)
-        out[1] = (layout){0};
-}
-
 const kernel SIMD_TABLE(conv2d_grad_weights_winograd8)[] = {
     {.name = SIMD_NAME("conv2d_grad_weights_winograd8"),
      .op = &conv2d_grad_weights_op,
      .real = F32,
      .isa = SIMD_ISA,
      .supports = winograd8_supports,
-     .layouts = layouts,
+     .layouts = winograd8_layouts,
      .parts_in = 3,
      .workspace = workspace,
      .run = conv2d_grad_weights_winograd8},

@@ -386,17 +386,10 @@ static bool supports(const graph *g, const node *n)
            fills(src->dim[1], 2 * BLOCK) && fills(dst->dim[1], 2 * BLOCK) && fills(shape_span(src, 2, 4), 2 * LINES);
 }
 
-/* Weights are laid out as for oneDNN's forward pass: blocks of BLOCK x BLOCK, the outputs inside. */
-static void layouts(const graph *g, const node *n, layout *in, layout *out)
-{
-    cpu_layouts(g, n, in, out);
-    in[n->op == &conv2d_grad_data_op ? 0 : 1] = (layout){.nblocks = 2, .axis = {1, 0}, .block = {BLOCK, BLOCK}};
-}
-
 #define KERNEL(operation, function)                                                                                  \
     {                                                                                                                \
         .name = SIMD_NAME(#function), .op = &operation, .real = F32, .isa = SIMD_ISA, .supports = supports,          \
-        .layouts = layouts, .parts_in = operation##_parts, .parts_out = 1, .workspace = workspace, .run = run        \
+        .layouts = conv2d_layouts, .parts_in = operation##_parts, .parts_out = 1, .workspace = workspace, .run = run \
     }
 enum { conv2d_op_parts = 1, conv2d_grad_data_op_parts = 2 };
 

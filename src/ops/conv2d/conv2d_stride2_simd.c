@@ -301,19 +301,10 @@ static int64_t workspace(const graph *g, const node *n)
     return j.parts_t * j.parts_k * j.size * (int64_t)sizeof(vec);
 }
 
-static void layouts(const graph *g, const node *n, layout *in, layout *out)
-{
-    const bool data = n->op == &conv2d_grad_data_op;
-    cpu_layouts(g, n, in, out);
-    in[data ? 0 : 1] = stride2_weights();
-    if (n->nin > 2)
-        in[2] = (layout){0};
-}
-
 #define KERNEL(operation, function, src)                                                                             \
     {                                                                                                                \
         .name = SIMD_NAME(#function), .op = &operation, .real = F32, .isa = SIMD_ISA, .supports = stride2_supports,  \
-        .layouts = layouts, .parts_in = 1 << (src), .parts_out = 1, .workspace = workspace, .run = run               \
+        .layouts = conv2d_layouts, .parts_in = 1 << (src), .parts_out = 1, .workspace = workspace, .run = run        \
     }
 
 const kernel SIMD_TABLE(conv2d_stride2)[] = {

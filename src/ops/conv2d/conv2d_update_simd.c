@@ -69,7 +69,7 @@ static brasa_status conv2d_update(const step *s)
 static bool supports(const graph *g, const node *n)
 {
     const value *wei = &g->values[n->in[FUSED_WEI]];
-    const layout blocks = direct_layout();
+    const layout blocks = cpu_weight_layout(g->ctx);
     return simd_matches(g, n) && (!wei->settled || layout_equal(&wei->layout, &blocks));
 }
 

@@ -235,19 +235,10 @@ static int64_t workspace(const graph *g, const node *n)
     return (j.weights + j.parts * j.buffer) * (int64_t)sizeof(vec);
 }
 
-static void layouts(const graph *g, const node *n, layout *in, layout *out)
-{
-    const bool data = n->op == &conv2d_grad_data_op;
-    cpu_layouts(g, n, in, out);
-    in[data ? 0 : 1] = winograd8_weights(!data && g->values[n->in[0]].shape.dim[1] < 4);
-    if (n->nin > 2)
-        in[2] = (layout){0};
-}
-
 #define KERNEL(operation, function, src)                                                                             \
     {                                                                                                                \
         .name = SIMD_NAME(#function), .op = &operation, .real = F32, .isa = SIMD_ISA,                                \
-        .supports = winograd8_supports, .layouts = layouts, .parts_in = 1 << (src), .parts_out = 1,                  \
+        .supports = winograd8_supports, .layouts = winograd8_layouts, .parts_in = 1 << (src), .parts_out = 1,        \
         .workspace = workspace, .run = run                                                                           \
     }
 

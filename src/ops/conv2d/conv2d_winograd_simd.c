@@ -326,17 +326,10 @@ static int64_t workspace(const graph *g, const node *n)
     return (j.kept + j.parts_t * j.parts_k * j.size) * (int64_t)sizeof(vec);
 }
 
-static void layouts(const graph *g, const node *n, layout *in, layout *out)
-{
-    const bool data = n->op == &conv2d_grad_data_op;
-    cpu_layouts(g, n, in, out);
-    in[data ? 0 : 1] = winograd_weights();
-}
-
 #define KERNEL(operation, function)                                                                                  \
     {                                                                                                                \
         .name = SIMD_NAME(#function), .op = &operation, .real = F32, .isa = SIMD_ISA, .supports = winograd_supports, \
-        .layouts = layouts, .parts_in = operation##_parts, .parts_out = 1, .workspace = workspace, .run = run        \
+        .layouts = conv2d_layouts, .parts_in = operation##_parts, .parts_out = 1, .workspace = workspace, .run = run \
     }
 enum { conv2d_op_parts = 1, conv2d_grad_data_op_parts = 2 };
 

@@ -153,12 +153,6 @@ static brasa_status open(graph *g, node *n)
     return BRASA_OK;
 }
 
-static void layouts(const graph *g, const node *n, layout *in, layout *out)
-{
-    cpu_layouts(g, n, in, out);
-    out[0] = winograd_weights();
-}
-
 const kernel SIMD_TABLE(conv2d_winograd_weights)[] = {
     {
         .name = SIMD_NAME("conv2d_grad_weights_winograd"),
@@ -166,7 +160,7 @@ const kernel SIMD_TABLE(conv2d_winograd_weights)[] = {
         .real = F32,
         .isa = SIMD_ISA,
         .supports = winograd_supports,
-        .layouts = layouts,
+        .layouts = conv2d_layouts,
         .parts_in = 1 | 2,
         .open = open,
         .close = mem_put,

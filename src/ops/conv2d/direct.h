@@ -7,8 +7,7 @@
 #ifndef OPS_CONV2D_DIRECT_H
 #define OPS_CONV2D_DIRECT_H
 
-#include "backend/cpu/simd.h"
-#include "ops/conv2d/conv2d.h"
+#include "ops/conv2d/tiles.h"
 #include "ops/optimizer.h"
 
 enum { LINES = BLOCK / 2, VECTORS = 3 }; /* with AVX-512 24 of the 32 registers hold sums, with AVX2 12 of 16 */
@@ -168,12 +167,6 @@ static inline int64_t direct_first(const job *j, int64_t i)
 static inline double direct_work(const job *j)
 {
     return (double)shape_count(&j->ddst->shape) * (double)(j->C * BLOCK * j->y.size * j->x.size);
-}
-
-/* The layout of weights and their gradients. */
-static inline layout direct_layout(void)
-{
-    return (layout){.nblocks = 2, .axis = {1, 0}, .block = {BLOCK, BLOCK}};
 }
 
 #endif

@@ -131,10 +131,4 @@ static inline bool stride2_supports(const graph *g, const node *n)
     return tiles >= FEWEST_TILES && 3 * dst->dim[0] * shape_span(dst, 2, 4) >= 2 * TILE * TILE * tiles;
 }
 
-/* The layout of weights that direct kernels read in the forward pass: blocks of BLOCK x BLOCK, the outputs inside. */
-static inline layout stride2_weights(void)
-{
-    return (layout){.nblocks = 2, .axis = {1, 0}, .block = {BLOCK, BLOCK}};
-}
-
 #endif

@@ -1,5 +1,5 @@
-/* tiles.h - what the kernels of Winograd's algorithm share, for tiles of all sizes: where a tile's pixels lie, and
- * how its outputs are finished. For files that are compiled once for each instruction set. */
+/* tiles.h - what the kernels of convolution share, for tiles of all sizes: how tensors are laid out, where a tile's
+ * pixels lie, and how its outputs are finished. For files that are compiled once for each instruction set. */
 #ifndef OPS_CONV2D_TILES_H
 #define OPS_CONV2D_TILES_H
 
@@ -20,6 +20,16 @@ static inline int64_t divide_up(int64_t count, int64_t size)
 static inline span share(int64_t all, int64_t part, int64_t parts)
 {
     return (span){all * part / parts, all * (part + 1) / parts};
+}
+
+/* For kernel.layouts of all three products: the weights, or their gradient, as direct kernels have them. */
+static inline void conv2d_layouts(const graph *g, const node *n, layout *in, layout *out)
+{
+    cpu_layouts(g, n, in, out);
+    if (n->op == &conv2d_grad_weights_op)
+        out[0] = cpu_weight_layout(g->ctx);
+    else
+        in[n->op == &conv2d_grad_data_op ? 0 : 1] = cpu_weight_layout(g->ctx);
 }
 
 /* From one plane to the next, in vectors. Planes whose distance is a power of two would all lie in one set of the

@@ -294,10 +294,4 @@ static inline bool winograd_supports(const graph *g, const node *n)
     return outputs >= FEWEST_OUTPUTS && outputs >= LEAST_FULL * tiles;
 }
 
-/* The layout of weights that direct kernels read in the forward pass: blocks of BLOCK x BLOCK, the outputs inside. */
-static inline layout winograd_weights(void)
-{
-    return (layout){.nblocks = 2, .axis = {1, 0}, .block = {BLOCK, BLOCK}};
-}
-
 #endif

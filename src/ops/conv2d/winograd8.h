@@ -152,13 +152,15 @@ static inline bool winograd8_supports(const graph *g, const node *n)
     return (data ? tiling_of(w, dst, src, true) : tiling_of(w, src, dst, false)).count >= FEWEST_TILES;
 }
 
-/* Of the weights, the same as direct kernels read: blocks of BLOCK x BLOCK with the outputs inside, or, of a
- * picture's, blocks of outputs with the channels around them. */
-static inline layout winograd8_weights(bool picture)
+/* For kernel.layouts. The weights of a picture are in blocks of outputs, with the channels around them: this, too, is
+ * what direct kernels read. */
+static inline void winograd8_layouts(const graph *g, const node *n, layout *in, layout *out)
 {
-    if (picture)
-        return (layout){.permuted = 1, .order = {0, 2, 3, 1}, .nblocks = 1, .axis = {0}, .block = {BLOCK}};
-    return (layout){.nblocks = 2, .axis = {1, 0}, .block = {BLOCK, BLOCK}};
+    conv2d_layouts(g, n, in, out);
+    if (n->op == &conv2d_grad_data_op || g->values[n->in[0]].shape.dim[1] >= 4)
+        return;
+    layout *wei = n->op == &conv2d_op ? &in[1] : &out[0];
+    *wei = (layout){.permuted = 1, .order = {0, 2, 3, 1}, .nblocks = 1, .axis = {0}, .block = {BLOCK}};
 }
 
 #endif

@@ -29,7 +29,7 @@ enum { BIAS_VECTORS = 4 }; /* of the bias' gradient, summed side by side */
 
 static layout block_layout(void)
 {
-    return (layout){.nblocks = 1, .axis = {0}, .block = {BLOCK}};
+    return layout_in_blocks(0, BLOCK);
 }
 
 /* --- rows of samples times weights ----------------------------------------------------------------------------- */

@@ -66,7 +66,7 @@ static bool matrices_of(const layout *l, const shape *wei, matrices *m)
     }
     m->rows = all / m->count / m->cols;
     if (wei->rank == 4 && l->nblocks)
-        m->src = (layout){.nblocks = 1, .axis = {1}, .block = {l->block[0]}};
+        m->src = layout_in_blocks(1, l->block[0]);
     m->vectors = vectors_of(m->cols);
     return m->count == 1 || m->cols % BLOCK == 0;
 }

@@ -276,7 +276,7 @@ static int64_t workspace(const graph *g, const node *n)
 static void layouts(const graph *g, const node *n, layout *in, layout *out)
 {
     cpu_layouts(g, n, in, out);
-    in[1] = out[1] = (layout){.nblocks = 1, .axis = {0}, .block = {BLOCK}};
+    in[1] = out[1] = layout_in_blocks(0, BLOCK);
 }
 
 const kernel SIMD_TABLE(depthwise_grad)[] = {
