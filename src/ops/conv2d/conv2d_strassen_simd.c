@@ -140,9 +140,7 @@ static const vec *weights_in(const job *j, int64_t c, int64_t k, vec *copy)
     else if (!j->turned)
         return (const vec *)from;
     else
-        for (int in = 0; in < BLOCK; in++)
-            for (int out = 0; out < BLOCK; out++)
-                copy[in][out] = from[out * BLOCK + in];
+        turn_weights(from, 1, copy);
     return copy;
 }
 

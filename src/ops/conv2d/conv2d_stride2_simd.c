@@ -112,8 +112,7 @@ static void see(const job *j, int64_t first, int64_t count, vec *seen)
 
 /* --- the weights ------------------------------------------------------------------------------------------------ */
 
-/* Output block k, input blocks c .. c + count - 1. A block of weights is [tap][input][output]; the data gradient sees
- * it as [8 - tap][output][input]. */
+/* Output block k, input blocks c .. c + count - 1. A block of weights is [tap][input][output]. */
 static void transform_weights(const job *j, int64_t k, int64_t c, int64_t count, vec *to)
 {
     const int64_t plane = j->weights_step;
@@ -121,11 +120,9 @@ static void transform_weights(const job *j, int64_t k, int64_t c, int64_t count,
     for (int64_t i = 0; i < count; i++) {
         const int64_t block = j->data ? (c + i) * j->K + k : k * j->C + c + i;
         const float *from = (const float *)j->wei->data + block * 9 * BLOCK * BLOCK;
-        for (int tap = 0; tap < 9 && j->data; tap++)
-            for (int in = 0; in < BLOCK; in++)
-                for (int out = 0; out < BLOCK; out++)
-                    copy[8 - tap][out][in] = from[(tap * BLOCK + in) * BLOCK + out];
-        if (!j->data)
+        if (j->data)
+            turn_weights(from, 9, copy[0]);
+        else
             memcpy(copy, from, sizeof copy);
         for (int l = 0; l < BLOCK; l++, to += PANEL) {
             square_weights(2, copy[0] + l, 6 * BLOCK, 2 * BLOCK, to, SEEN * plane, plane);

@@ -26,18 +26,6 @@ typedef struct job {
 
 /* --- the weights ------------------------------------------------------------------------------------------------ */
 
-/* A block of weights, [tap][input][output], as the data gradient sees it: [last - tap][output][input]. */
-static void turn(const vec *block, int all, vec turned[25 * BLOCK])
-{
-    for (int tap = 0; tap < all; tap++) {
-        const float *from = (const float *)(block + tap * BLOCK);
-        float *to = (float *)(turned + (all - 1 - tap) * BLOCK);
-        for (int i = 0; i < BLOCK; i++)
-            for (int o = 0; o < BLOCK; o++)
-                to[o * BLOCK + i] = from[i * BLOCK + o];
-    }
-}
-
 /* Of output block k: the taps that the phase `lane` of a picture has, [tap][tap]. */
 static void phase_weights(const job *j, int64_t k, int64_t lane, vec *taps)
 {
@@ -64,7 +52,7 @@ INLINE void transform_block(const job *j, const int taps, int64_t k, int64_t b, 
         tap = BLOCK;
         next = 1;
         if (j->turned) {
-            turn(from, taps * taps, copy);
+            turn_weights((const float *)from, taps * taps, copy);
             from = copy;
         }
     }

@@ -1,5 +1,5 @@
-/* tiles.h - what the kernels of convolution share, for tiles of all sizes: how tensors are laid out, where a tile's
- * pixels lie, and how its outputs are finished. For files that are compiled once for each instruction set. */
+/* tiles.h - what the kernels of convolution share, for tiles of all sizes: how weights lie, where a tile's pixels
+ * lie, and how its outputs are finished. For files that are compiled once for each instruction set. */
 #ifndef OPS_CONV2D_TILES_H
 #define OPS_CONV2D_TILES_H
 
@@ -30,6 +30,18 @@ static inline void conv2d_layouts(const graph *g, const node *n, layout *in, lay
         out[0] = cpu_weight_layout(g->ctx);
     else
         in[n->op == &conv2d_grad_data_op ? 0 : 1] = cpu_weight_layout(g->ctx);
+}
+
+/* A block of weights, [tap][input][output], as the data gradient sees it: [last tap - tap][output][input]. */
+static inline void turn_weights(const float *weights, int taps, vec *turned)
+{
+    for (int tap = 0; tap < taps; tap++) {
+        const float *from = weights + tap * BLOCK * BLOCK;
+        float *to = (float *)(turned + (taps - 1 - tap) * BLOCK);
+        for (int in = 0; in < BLOCK; in++)
+            for (int out = 0; out < BLOCK; out++)
+                to[out * BLOCK + in] = from[in * BLOCK + out];
+    }
 }
 
 /* From one plane to the next, in vectors. Planes whose distance is a power of two would all lie in one set of the
