@@ -70,7 +70,7 @@ static job job_here(const step *s)
     j.wei = &s->in[data ? 0 : 1];
     j.bia = s->nin > 2 ? &s->in[2] : NULL;
     j.dst = dst;
-    j.stream = j.chunks == 1 && dst->count * (int64_t)sizeof(float) >= STREAM_LEAST;
+    j.stream = j.chunks == 1 && is_huge(dst);
     return j;
 }
 

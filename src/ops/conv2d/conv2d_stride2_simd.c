@@ -67,7 +67,7 @@ static job job_here(const step *s)
     j.wei = &s->in[data ? 0 : 1];
     j.bia = s->nin > 2 ? &s->in[2] : NULL;
     j.dst = dst;
-    j.stream = dst->count * (int64_t)sizeof(float) >= STREAM_LEAST;
+    j.stream = is_huge(dst);
     return j;
 }
 

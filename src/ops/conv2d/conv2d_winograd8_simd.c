@@ -178,7 +178,7 @@ static job job_here(const step *s)
     j.bia = s->nin > 2 ? &s->in[2] : NULL;
     j.dst = dst;
     j.act = s->node->act;
-    j.stream = dst->count * (int64_t)sizeof(float) >= STREAM_LEAST;
+    j.stream = is_huge(dst);
     return j;
 }
 
