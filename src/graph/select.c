@@ -76,16 +76,8 @@ void select_layouts(const graph *g, const node *n, layout *in, layout *out)
     }
     if (!n->kernel->any_layout)
         return;
-    /* The first input of the output's shape that is settled decides for all of that shape. */
     const shape *s = &g->values[n->out[0]].shape;
-    layout common = {0};
-    for (int k = 0; k < n->nin; k++) {
-        const value *v = &g->values[n->in[k]];
-        if (v->settled && shape_equal(&v->shape, s)) {
-            common = v->layout;
-            break;
-        }
-    }
+    const layout common = settled_layout(g, n);
     for (int k = 0; k < n->nin; k++)
         if (shape_equal(&g->values[n->in[k]].shape, s))
             in[k] = common;

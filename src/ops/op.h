@@ -208,6 +208,19 @@ int node_threads(const graph *g, const node *n);
  * computed the same way whatever the split is, so that results do not depend on the number of threads. */
 void step_for(const step *s, int64_t items, double work, void (*range)(const step *s, int64_t begin, int64_t end));
 
+/* For work element by element: the layout of the first input of output 0's shape that is settled, which decides for
+ * all of that shape; plain where there is none. Here, as backends are linked without common.c. */
+static inline layout settled_layout(const graph *g, const node *n)
+{
+    layout plain = {0};
+    for (int k = 0; k < n->nin; k++) {
+        const value *v = &g->values[n->in[k]];
+        if (v->settled && shape_equal(&v->shape, &g->values[n->out[0]].shape))
+            return v->layout;
+    }
+    return plain;
+}
+
 /* v under a fused activation, as the relu and relu6 ops compute it. v is evaluated more than once. */
 #define ACTIVATE(act, v) ((act) == ACT_NONE ? (v) : (v) <= 0 ? 0 : (act) == ACT_RELU6 && (v) >= 6 ? 6 : (v))
 

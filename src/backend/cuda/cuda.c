@@ -47,14 +47,7 @@ void cuda_layouts(const graph *g, const node *n, layout *in, layout *out)
 void cuda_layouts_elementwise(const graph *g, const node *n, layout *in, layout *out)
 {
     const shape *s = &g->values[n->out[0]].shape;
-    layout common = {0};
-    for (int k = 0; k < n->nin; k++) {
-        const value *v = &g->values[n->in[k]];
-        if (v->settled && shape_equal(&v->shape, s)) {
-            common = v->layout;
-            break;
-        }
-    }
+    const layout common = settled_layout(g, n);
     for (int k = 0; k < n->nin + n->nout; k++) {
         const int v = k < n->nin ? n->in[k] : n->out[k - n->nin];
         layout *to = k < n->nin ? &in[k] : &out[k - n->nin];
