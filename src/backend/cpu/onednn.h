@@ -2,7 +2,8 @@
  *
  * The versions differ in how descriptors are made: version 2 fills an operation descriptor and makes a primitive
  * descriptor of it, version 3 makes the latter directly; memory descriptors are structs in the one and handles in the
- * other. onednn.c hides that. Kernels in ops/<op>/<op>_onednn.c use nothing of the library but what stands here.
+ * other. onednn_describe.c hides that. Kernels in ops/<op>/<op>_onednn.c use nothing of the library but what stands
+ * here.
  *
  * Everything is made when a kernel is opened or bound, nothing in a step: a step is one execution over memory objects
  * that point into the arena. Scratch space is the node's planned workspace.
