@@ -251,7 +251,7 @@ static const struct {
     {"8 bias=maybe", "bias: expected yes or no, got 'maybe'"},
     {"8 3x", "kernel"},
     {"8 3x3x3", "kernel"},
-    {"8 0x3", "kernel"},
+    {"8 0x3", "kernel: expected a size such as 3 or 3x5 from 1 to 99, got '0x3', which is a hexadecimal number"},
     {"8 pad=-1", "pad: expected valid, same"},
     {"8 pad=1,2,3", "pad"},
     {"8 pad=1,2,3,4,5", "pad"},

@@ -149,8 +149,10 @@ static void describe(const field *f, char *out, size_t size)
 static brasa_status refuse(brasa_context *ctx, const char *what, const field *f, const char *text)
 {
     char expected[256];
+    const bool hexadecimal = text[0] == '0' && (text[1] == 'x' || text[1] == 'X'); /* "0x24" looks like a size */
     describe(f, expected, sizeof expected);
-    return fail(ctx, BRASA_BAD_ARGUMENT, "%s: %s: expected %s, got '%s'", what, f->name, expected, text);
+    return fail(ctx, BRASA_BAD_ARGUMENT, "%s: %s: expected %s, got '%s'%s", what, f->name, expected, text,
+                hexadecimal ? ", which is a hexadecimal number" : "");
 }
 
 static const field *find(const field *list, const char *name, size_t length)
