@@ -98,6 +98,7 @@ def test_pictures(doctor):
         for i in range(4):
             write("photos/%s/%d.png" % (kind, i), png(12, 11))
     bad = [("cut", "photos/b/x.png", png(12, 11)[:100], "PNG: "),
+           ("cut behind the pixels", "photos/b/x.png", png(12, 11)[:-12], "PNG: cut off: its end is missing"),
            ("too few rows", "photos/b/x.png", png(12, 11, rows=4), "PNG: "),
            ("1 x 1", "photos/b/x.png", png(1, 1), "1 x 1 pixels"),
            ("30,000 x 30,000", "photos/b/x.png", png(30000, 30000, rows=0), "30000 x 30000"),

@@ -73,6 +73,12 @@ TEST(png)
         CHECK_INT(p.pixels[3 * (10 * 30 + 15)], 127);
         CHECK_INT(p.pixels[3 * (10 * 30 + 15) + 2], i ? 127 : 90);
     }
+    CASE("cut off behind the pixels");
+    struct stat whole;
+    CHECK_INT(stat(in_tree("png/a/grey.png"), &whole), 0);
+    CHECK_INT(truncate(in_tree("png/a/grey.png"), whole.st_size - 12), 0);
+    CHECK_STATUS(dataset_read(d, ctx, 1, &p), BRASA_BAD_FILE);
+    CHECK_HAS(ctx->error, "grey.png: PNG: cut off: its end is missing");
     dataset_close(d);
     picture_free(ctx, &p);
 }

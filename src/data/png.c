@@ -4,6 +4,7 @@
 #include "data/source.h"
 
 #include <spng.h>
+#include <string.h>
 
 #define TEXT_(x) #x
 #define TEXT(x)  TEXT_(x)
@@ -12,6 +13,23 @@ const char png_version[] =
 
 /* Other chunks than pixels, palettes and the like: nothing that large is needed. */
 enum { MOST_CHUNK = 1 << 20, MOST_PNG_PIXELS = 1 << 26 };
+
+/* Whether the chunks lead up to the last one. The library stops at the last pixel, and does not see that a file was
+ * cut off behind it. A chunk is its length, four letters, so many bytes, and a sum of four. */
+static bool has_end(const unsigned char *file, size_t bytes)
+{
+    enum { MAGIC = 8, AROUND = 12 };
+    for (size_t at = MAGIC; bytes - at >= AROUND;) {
+        const unsigned char *c = file + at;
+        const size_t length = (size_t)c[0] << 24 | (size_t)c[1] << 16 | (size_t)c[2] << 8 | c[3];
+        if (memcmp(c + 4, "IEND", 4) == 0)
+            return true;
+        if (length > bytes - at - AROUND)
+            return false;
+        at += AROUND + length;
+    }
+    return false;
+}
 
 static brasa_status decode(brasa_context *errors, spng_ctx *png, picture *p, size_t bytes)
 {
@@ -41,7 +59,9 @@ static brasa_status decode(brasa_context *errors, spng_ctx *png, picture *p, siz
         return fail(errors, BRASA_INTERNAL, "PNG: libspng wants %zu bytes", needed);
     if (!code)
         code = spng_decode_image(png, p->pixels, needed, SPNG_FMT_RGB8, 0);
-    return code ? fail(errors, BRASA_BAD_FILE, "PNG: %s", spng_strerror(code)) : BRASA_OK;
+    if (code)
+        return fail(errors, BRASA_BAD_FILE, "PNG: %s", spng_strerror(code));
+    return has_end(p->file, bytes) ? BRASA_OK : fail(errors, BRASA_BAD_FILE, "PNG: cut off: its end is missing");
 }
 
 brasa_status png_decode(brasa_context *errors, picture *p, size_t bytes)
