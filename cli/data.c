@@ -135,7 +135,7 @@ static void info_text(const dataset *d, const dataset_report *r)
     printf("hash      %s\n", r->hash);
     printf("classes   %d\n", d->classes);
     for (int i = 0; i < d->classes && i < SHOWN; i++)
-        printf("  %-20s %9s\n", d->class_name[i], print_count(r->per_class[i]).text);
+        printf("  %s %9s\n", print_fitted(d->class_name[i], 24, false).text, print_count(r->per_class[i]).text);
     if (d->classes > SHOWN)
         printf("  ... and %d more (all with --json)\n", d->classes - SHOWN);
     for (int i = 0; i < w.count; i++)

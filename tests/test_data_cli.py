@@ -44,6 +44,11 @@ def test_info(folder):
           "9 samples" in letters["warnings"][1], letters["warnings"])
     text = works("data", "info", "csv:%s,label=kind" % table)
     check("as text", "samples   11\n" in text and "header    yes\n" in text and letters["header"] == "yes" and "warning   9 samples" in text and letters["sha256"] in text, text)
+    names = os.path.join(folder, "names.csv")
+    with open(names, "w", encoding="utf-8") as file:
+        file.write("kind,x\nfogo,1\nfumaça,2\n不明,3\n")
+    rows = works("data", "info", "csv:%s,label=kind" % names).partition("classes   3\n")[2].splitlines()
+    check("columns of letters, not of bytes", len(rows) == 3 and all(len(row) == 36 for row in rows), rows)
     refuses(2, ["no source 'imagse'", "did you mean 'images'"], "data", "info", "imagse:x")
     refuses(1, ["nowhere"], "data", "info", "images:" + os.path.join(folder, "nowhere"))
     refuses(2, ["label: column 3"], "data", "info", "csv:%s,label=3" % table)
