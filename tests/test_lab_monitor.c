@@ -269,7 +269,8 @@ TEST(shared_pages_count_once)
     bool over = false;
     m = watch_child(share_with_a_child, 72 * MB);
     REQUIRE(m);
-    for (int i = 0; i < 1000 && monitor_signal(m, 0) < 2; i++) /* asking finds it, however seldom a busy machine looks */
+    /* Asking finds it, however seldom a busy machine looks. */
+    for (int i = 0; i < 1000 && monitor_signal(m, 0) < 2; i++)
         CHECK(!follow(m, 0.01));
     for (int i = 0; i < 100; i++) {
         CHECK(!follow(m, 0.01));
