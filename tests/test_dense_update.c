@@ -49,6 +49,15 @@ static void build_small_pictures(brasa_graph *g)
     brasa_apply(brasa_flatten(x), "classify 5 name=fc");
 }
 
+/* Convolutions of the input, which have no other gradient: that of the concat is read in its place. */
+static void build_branches(brasa_graph *g)
+{
+    brasa_tensor x = brasa_input(g, "image", 27, 3, 3);
+    brasa_tensor a = brasa_apply(x, "conv 16 1x1 name=a"), b = brasa_apply(x, "conv 32 3x3 pad=1 name=b");
+    x = brasa_global_avgpool(brasa_concat(g, (brasa_tensor[]){a, b}, 2));
+    brasa_apply(brasa_flatten(x), "classify 5 name=fc");
+}
+
 /* One step; a session in double is fed with doubles. */
 static void train_step(brasa_session *s, const task *t)
 {
@@ -172,6 +181,21 @@ TEST(trains_as_apart)
         check_training("conv", build_conv, 2, 0, others[i]);
         check_training("small pictures", build_small_pictures, 1, 3, others[i]);
     }
+}
+
+/* With several samples, whose parts are apart. */
+TEST(reads_parts)
+{
+    const char *optimizer = "sgd lr=0.05 momentum=0.9";
+    check_training("branches", build_branches, 1, 2, optimizer);
+    brasa_session *s = train(NULL, build_branches, (brasa_session_options){.optimizer = optimizer});
+    int parts = 0;
+    for (int i = 0; s && i < s->current->graph.nnodes; i++) {
+        const node *n = &s->current->graph.nodes[i];
+        parts += n->op == &conv2d_update_op && s->current->graph.values[n->in[1]].whole >= 0;
+    }
+    CHECK_INT(parts, isa_available() == ISA_ANY ? 0 : 2);
+    forget(s);
 }
 
 /* A gradient that somebody else wants is computed on its own. */

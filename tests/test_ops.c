@@ -326,7 +326,7 @@ static void check_kernels(brasa_context *ctx, const op_def *op, const op_case *c
     graph_clear(&g);
 }
 
-/* Made by fusion with an optimizer's node, which no case has, it reads by direct.h, as conv2d_grad_weights_direct. */
+/* Made by fusion with an optimizer's node, which no case has: test_dense_update.c gives it parts. */
 static bool without_case(const kernel *k)
 {
     return k->op == &conv2d_update_op;
