@@ -1,5 +1,5 @@
 """Kernels chosen by their times, from outside: what is kept where, and that a run computes as it began."""
-import hashlib, json, os, subprocess, sys, tempfile
+import hashlib, json, os, shutil, subprocess, sys, tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "tools"))
 from checks import BRASA, check, finish, skip
@@ -81,6 +81,23 @@ def test_files():
     check("doctor knows off", json.loads(works("doctor", "--json", cache="off"))["tuning"]["cache"] is None)
     r = run("explain", "n.net", "--tuned", "--no-tune")
     check("--tuned --no-tune", r.returncode == 2 and "--tuned" in r.stderr, r)
+
+
+NEWER = """typedef struct { int major, minor, patch; const char *hash; unsigned cpu, gpu; } version;
+const version *dnnl_version(void) { static const version v = {98, 76, 54, "", 0, 0}; return &v; }
+"""
+
+
+def test_newer_library():
+    """The library that runs counts, not the headers that were compiled with."""
+    if not shutil.which("cc") or "libdnnl" not in subprocess.run(["ldd", BRASA], stdout=subprocess.PIPE, text=True).stdout:
+        return skip("another oneDNN", "no compiler, or this build has no shared oneDNN", 2)
+    subprocess.run(["cc", "-shared", "-fPIC", "-x", "c", "-", "-o", "newer.so"], input=NEWER, text=True, check=True)
+    newer = {"LD_PRELOAD": os.path.abspath("newer.so")}
+    check("doctor tells its version", json.loads(works("doctor", "--json", **newer))["onednn"] == "98.76.54")
+    works("explain", "n.net", "--tuned", cache="newer", **newer)
+    machines = {line[0] for line in choices("newer/kernels.txt")}
+    check("times are of that version", machines and all(", oneDNN 98.76.54, " in m for m in machines), machines)
 
 
 def test_choices():
@@ -179,9 +196,9 @@ with tempfile.TemporaryDirectory() as folder:
         file.write(NET)
     test_files()
     if os.path.exists("cache/kernels.txt"):
-        for test in (test_choices, test_trainings, test_no_tune, test_nowhere, test_spoilt, test_at_once):
+        for test in (test_newer_library, test_choices, test_trainings, test_no_tune, test_nowhere, test_spoilt, test_at_once):
             test()
     else:
-        skip("choices by time", "this build has one fast kernel for a convolution", 5)
+        skip("choices by time", "this build has one fast kernel for a convolution", 6)
     os.chdir("/")
 finish()

@@ -184,7 +184,7 @@ const kernel *kernel_next(const brasa_context *ctx, const op_def *op, dtype real
 const kernel *kernel_find(const brasa_context *ctx, const op_def *op, dtype real, const char *name);
 /* Whether some kernel of the context's device has the text in its name. */
 bool kernel_named(const brasa_context *ctx, const char *text);
-/* The version of oneDNN that this build has, or NULL. */
+/* The version of oneDNN that runs here, or NULL: this build has none. Holds for the calling thread. */
 const char *library_onednn(void);
 
 /* Ops that passes and other ops emit by name. */

@@ -2,6 +2,7 @@
 #include "backend/cpu/onednn_parts.h"
 #include "core/threads.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* --- engine and stream, one of each a context ------------------------------------------------------------------ */
@@ -321,11 +322,10 @@ brasa_status onednn_run(const step *s)
     return BRASA_OK;
 }
 
-#define TEXT_(x)      #x
-#define TEXT(x)       TEXT_(x)
-#define DOTS(a, b, c) TEXT(a) "." TEXT(b) "." TEXT(c)
-
 const char *onednn_version(void)
 {
-    return DOTS(DNNL_VERSION_MAJOR, DNNL_VERSION_MINOR, DNNL_VERSION_PATCH);
+    static _Thread_local char text[40];
+    const dnnl_version_t *v = dnnl_version();
+    snprintf(text, sizeof text, "%d.%d.%d", v->major, v->minor, v->patch);
+    return text;
 }
