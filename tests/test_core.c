@@ -1,6 +1,8 @@
-/* test_core.c - src/core: memory, errors, shapes, settings as text, hints, JSON. */
+/* test_core.c - src/core: memory, errors, shapes, settings as text, hints, JSON, the processor's name. */
+#define _POSIX_C_SOURCE 200809L /* fmemopen */
 #include "test.h"
 
+#include "core/cpu_name.h"
 #include "core/numeric.h"
 #include "core/fields.h"
 #include "core/json_scan.h"
@@ -417,6 +419,65 @@ TEST(json_stops_when_refused)
     json_close(&j, ']');
     CHECK_INT(calls, 1);
     CHECK(j.failed);
+}
+
+/* --- the processor ---------------------------------------------------------------------------------------------- */
+
+TEST(cpu_names)
+{
+    static const struct {
+        const char *info, *name;
+    } rows[] = {
+        {"processor\t: 0\nBogoMIPS\t: 243.75\nFeatures\t: fp asimd\nCPU implementer\t: 0x41\nCPU architecture: 8\n"
+         "CPU variant\t: 0x3\nCPU part\t: 0xd0c\nCPU revision\t: 1\n\nprocessor\t: 1\nCPU part\t: 0xd40\n",
+         "0x41/0x3/0xd0c/1"},
+        {"model name\t: Some  board rev 1 \nCPU implementer\t: 0x51\nCPU part\t: 0x800\n",
+         "Some board rev 1 0x51/0x800"},
+        {"hart\t: 0\nuarch\t: sifive,u74-mc\n", "sifive,u74-mc"},
+        {"cpu family\t: 6\ncpu\t: POWER9\n", "POWER9"},
+        {"CPU part\t: 0x8\twith\001\xff\n", "0x8 with"},
+        {"model name", "unknown"},
+        {"\n", "unknown"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        CASE("%s", rows[i].name);
+        FILE *info = fmemopen((void *)(uintptr_t)rows[i].info, strlen(rows[i].info), "r");
+        REQUIRE(info);
+        CHECK_TEXT(cpu_name_read(info).text, rows[i].name);
+        fclose(info);
+    }
+    CASE("a long one");
+    char text[4000];
+    memset(text, 'x', sizeof text);
+    memcpy(text, "cpu:", 4);
+    FILE *info = fmemopen(text, sizeof text, "r");
+    REQUIRE(info);
+    CHECK(strlen(cpu_name_read(info).text) > 10);
+    fclose(info);
+}
+
+/* Of all machines that call themselves "AMD EPYC", this one. */
+TEST(cpu_numbers)
+{
+#ifdef __x86_64__
+    int family = -1, model = -1, stepping = -1;
+    char line[8192], end[64];
+    FILE *info = fopen("/proc/cpuinfo", "r");
+    while (stepping < 0 && info && fgets(line, sizeof line, info))
+        if (sscanf(line, "cpu family : %d", &family) != 1 && sscanf(line, "model : %d", &model) != 1)
+            (void)sscanf(line, "stepping : %d", &stepping);
+    if (info)
+        fclose(info);
+    if (stepping < 0)
+        SKIP("/proc/cpuinfo does not tell");
+    const cpu_text name = cpu_name();
+    snprintf(end, sizeof end, "%d/%d/%d", family, model, stepping);
+    CHECK(strlen(name.text) >= strlen(end));
+    CHECK_TEXT(name.text + strlen(name.text) - strlen(end), end);
+    CHECK(strlen(name.text) > strlen(end) + 1 && name.text[strlen(name.text) - strlen(end) - 1] == ' ');
+#else
+    SKIP("another processor");
+#endif
 }
 
 /* --- locales ---------------------------------------------------------------------------------------------------- */
