@@ -16,12 +16,12 @@
 static const char net[] = "conv %d 3x3 pad=1 name=%s";
 enum { CHANNELS = 32, SIDE = 20, BATCH = 2 };
 
-static void build(brasa_graph *g)
+static void build(brasa_graph *g, const char *c)
 {
     brasa_tensor x = brasa_input(g, "image", 3, SIDE, SIDE);
     x = brasa_relu(brasa_apply(x, net, CHANNELS, "a"));
     x = brasa_relu(brasa_apply(x, net, CHANNELS, "b"));
-    x = brasa_relu(brasa_apply(x, net, CHANNELS, "c"));
+    x = brasa_relu(brasa_apply(x, net, CHANNELS, c));
     brasa_classify(brasa_flatten(brasa_global_avgpool(x)), 4);
 }
 
@@ -31,6 +31,7 @@ typedef struct fixture {
     brasa_graph *g;
     brasa_session *s;
     int timed, stop_at; /* nodes; 0: never */
+    const char *c;      /* the last layer's name and settings; NULL: as the others */
     char notes[1000];
 } fixture;
 
@@ -51,7 +52,7 @@ static void open_graph(fixture *f)
     f->ctx = NULL;
     f->g = NULL;
     if (brasa_context_new(&c, &f->ctx) == BRASA_OK && (f->g = brasa_graph_new(f->ctx)))
-        build(f->g);
+        build(f->g, f->c ? f->c : "c");
 }
 
 /* A session; f->timed counts anew. */
@@ -193,7 +194,6 @@ TEST(fastest_is_taken)
         }
 }
 
-/* Layer c is as b, and so it is in the program for evaluation; a, with its three channels, is not. */
 /* Small nodes run on one thread, and their workspaces are for one: so they must be timed. What is written past them
  * is found by the sanitizers, or by what it destroys. */
 TEST(small_nodes_on_many_threads)
@@ -219,13 +219,13 @@ TEST(small_nodes_on_many_threads)
     }
 }
 
-TEST(equal_nodes_share)
+/* Layer c is as b, and so it is in the program for evaluation; a, with its three channels, is not. Initial weights
+ * make no difference. */
+static void share(const char *last)
 {
     const char *names[MOST_TRIED];
     const int count = candidates(names);
-    if (count < 2)
-        SKIP(no_choice);
-    fixture f = {0};
+    fixture f = {.c = last};
     graph train, eval;
     open_graph(&f);
     tuner *t = new_tuner(&f);
@@ -246,6 +246,17 @@ TEST(equal_nodes_share)
     graph_clear(&eval);
     tuner_free(t);
     close_all(&f);
+}
+
+TEST(equal_nodes_share)
+{
+    static const char *const last[] = {"c", "c init=he_normal", "c init=constant init_value=0.5"};
+    if (!has_choice())
+        SKIP(no_choice);
+    for (size_t i = 0; i < sizeof last / sizeof last[0]; i++) {
+        CASE("%s", last[i]);
+        share(last[i]);
+    }
 }
 
 /* Without a tuner, and where it may not measure, it is the first. */
@@ -352,6 +363,22 @@ TEST(times_are_kept)
     close_all(&f);
 }
 
+/* Replaces every `from` in a file. */
+static void edit_file(const char *path, const char *from, const char *to)
+{
+    size_t bytes = 0, used = 0;
+    char *old = read_file(path, &bytes), *new = old ? malloc((bytes + 1) * (1 + strlen(to))) : NULL;
+    REQUIRE(new);
+    for (const char *at = old; *at;) {
+        const bool found = strncmp(at, from, strlen(from)) == 0;
+        used += (size_t)sprintf(new + used, "%.*s", found ? (int)strlen(to) : 1, found ? to : at);
+        at += found ? strlen(from) : 1;
+    }
+    write_file(path, new, used);
+    free(old);
+    free(new);
+}
+
 /* Another machine, version or number of threads has times of its own, and the file keeps both. */
 TEST(machines_differ)
 {
@@ -363,17 +390,12 @@ TEST(machines_differ)
     CHECK_STATUS(open_session(&f, tuning, (brasa_session_options){0}), BRASA_OK);
     const int timed = f.timed;
     close_all(&f);
-    size_t bytes = 0;
-    char *text = read_file(cache, &bytes);
-    REQUIRE(text);
-    for (char *at = text; (at = strstr(at, "1 thread\t"));)
-        *at = '7';
-    write_file(cache, text, bytes);
-    free(text);
+    edit_file(cache, "1 thread\t", "7 thread\t");
     CHECK_STATUS(open_session(&f, tuning, (brasa_session_options){0}), BRASA_OK);
     CHECK_INT(f.timed, timed);
     close_all(&f);
-    text = read_file(cache, &bytes);
+    size_t bytes = 0;
+    char *text = read_file(cache, &bytes);
     REQUIRE(text);
     int lines = 0;
     for (const char *at = text; (at = strchr(at, '\n')); at++)
@@ -384,7 +406,8 @@ TEST(machines_differ)
     free(text);
 }
 
-/* What a run recorded stands, whatever the cache says, and on any machine. */
+/* What a run recorded stands, whatever the cache says, and on any machine; also where it was recorded when the
+ * settings of initial weights told nodes apart. */
 TEST(record_stands)
 {
     if (!has_choice())
@@ -402,13 +425,12 @@ TEST(record_stands)
     close_all(&f);
     turn_choices(cache);
     size_t bytes = 0;
-    char *text = read_file(record, &bytes);
-    REQUIRE(text);
-    for (char *at = text; (at = strstr(at, "1 thread\t"));)
-        *at = '7';
-    write_file(record, text, bytes);
-    free(text);
-    for (int with_cache = 0; with_cache < 2; with_cache++) {
+    edit_file(record, "1 thread\t", "7 thread\t");
+    for (int i = 0; i < 4; i++) {
+        const bool with_cache = i % 2;
+        CASE("%s%s", i < 2 ? "a record" : "an old record", with_cache ? ", and a cache that says otherwise" : "");
+        if (i == 2)
+            edit_file(record, "\"bias\":true\t", "\"bias\":true,\"init\":\"dialect\",\"init_value\":0\t");
         const brasa_tuning tuning = {.measure = true, .cache = with_cache ? cache : NULL, .record = record};
         CHECK_STATUS(open_session(&f, tuning, (brasa_session_options){0}), BRASA_OK);
         CHECK_INT(f.timed, 0);

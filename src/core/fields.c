@@ -237,46 +237,50 @@ brasa_status fields_parse(brasa_context *ctx, const char *what, const field *lis
     return status;
 }
 
+void field_to_json(json *j, const field *f, const void *attr)
+{
+    const void *at = (const char *)attr + f->offset;
+    char text[96];
+    switch (f->type) {
+    case FIELD_INT:
+        json_int(j, f->name, *(const int *)at);
+        break;
+    case FIELD_REAL:
+        json_real(j, f->name, *(const double *)at);
+        break;
+    case FIELD_BOOL:
+        json_bool(j, f->name, *(const bool *)at);
+        break;
+    case FIELD_PAIR: {
+        const pair *p = at;
+        snprintf(text, sizeof text, "%dx%d", p->h, p->w);
+        json_text(j, f->name, text);
+        break;
+    }
+    case FIELD_PADS: {
+        const pads *p = at;
+        snprintf(text, sizeof text, "%d,%d,%d,%d", p->top, p->left, p->bottom, p->right);
+        json_text(j, f->name, text);
+        break;
+    }
+    case FIELD_REALS: {
+        const reals *r = at;
+        json_open(j, f->name, '[');
+        for (int i = 0; i < r->count; i++)
+            json_real(j, NULL, r->value[i]);
+        json_close(j, ']');
+        break;
+    }
+    case FIELD_WORD:
+        json_text(j, f->name, f->words[*(const int *)at]);
+        break;
+    }
+}
+
 void fields_to_json(json *j, const field *list, const void *attr)
 {
-    for (const field *f = list; f->name; f++) {
-        const void *at = (const char *)attr + f->offset;
-        char text[96];
-        switch (f->type) {
-        case FIELD_INT:
-            json_int(j, f->name, *(const int *)at);
-            break;
-        case FIELD_REAL:
-            json_real(j, f->name, *(const double *)at);
-            break;
-        case FIELD_BOOL:
-            json_bool(j, f->name, *(const bool *)at);
-            break;
-        case FIELD_PAIR: {
-            const pair *p = at;
-            snprintf(text, sizeof text, "%dx%d", p->h, p->w);
-            json_text(j, f->name, text);
-            break;
-        }
-        case FIELD_PADS: {
-            const pads *p = at;
-            snprintf(text, sizeof text, "%d,%d,%d,%d", p->top, p->left, p->bottom, p->right);
-            json_text(j, f->name, text);
-            break;
-        }
-        case FIELD_REALS: {
-            const reals *r = at;
-            json_open(j, f->name, '[');
-            for (int i = 0; i < r->count; i++)
-                json_real(j, NULL, r->value[i]);
-            json_close(j, ']');
-            break;
-        }
-        case FIELD_WORD:
-            json_text(j, f->name, f->words[*(const int *)at]);
-            break;
-        }
-    }
+    for (const field *f = list; f->name; f++)
+        field_to_json(j, f, attr);
 }
 
 static size_t field_size(field_type type)

@@ -43,6 +43,7 @@ typedef struct field {
     const char *const *words; /* of FIELD_WORD, NULL-terminated */
     bool positional;          /* may be given without its name, in the order of the list */
     const char *help;
+    bool starts; /* says what parameters start as: no kernel sees it */
 } field;
 
 /* Lists end with a field whose name is NULL. Fills `attr` from the defaults; required fields stay zero.
@@ -52,7 +53,8 @@ void fields_set_defaults(const field *list, void *attr);
 /* Reads "64 3x3 stride=2 bias=no" into `attr`. `what` names the owner in messages ("conv2d"). */
 brasa_status fields_parse(brasa_context *ctx, const char *what, const field *list, void *attr, const char *text);
 
-/* Writes each field as a member of the open JSON object. */
+/* Writes one field, or each of a list, as a member of the open JSON object. */
+void field_to_json(json *j, const field *f, const void *attr);
 void fields_to_json(json *j, const field *list, const void *attr);
 
 /* Two attribute structs of the same list, field by field. */

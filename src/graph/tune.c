@@ -49,19 +49,29 @@ static void print(text *x, const char *format, ...)
         append(x, piece, (size_t)length);
 }
 
+/* A node and where its tensors lie. */
+typedef struct place {
+    const graph *g;
+    const node *n;
+    const layout *usual, *first; /* of inputs and outputs: those that cost nothing, and those of the first kernel */
+} place;
+
 /* Everything that the time of a node depends on, in words: "conv2d f32 32x64x56x56 64x64x3x3 64 > 32x64x56x56 relu
- * {...}". Inputs that lie otherwise than the first kernel wants them have their layout behind the shape, so that
- * programs share a choice wherever they can. False where there are too many words. */
-static bool describe(const graph *g, const node *n, const layout *usual, const layout *first, char key[TUNE_KEY_SIZE])
+ * ...". Inputs that lie otherwise than the first kernel wants them have their layout behind the shape, so that
+ * programs share a choice wherever they can. `starts`: with the settings of initial weights, as the keys of older
+ * records have them. False where there are too many words. */
+static bool describe(const place *p, bool starts, char key[TUNE_KEY_SIZE])
 {
+    const graph *g = p->g;
+    const node *n = p->n;
     static const char *const acts[] = {[ACT_NONE] = "", [ACT_RELU] = " relu", [ACT_RELU6] = " relu6"};
     text x = {.at = key, .size = TUNE_KEY_SIZE};
     print(&x, "%s %s", n->op->name, dtype_name(g->real));
     for (int k = 0; k < n->nin; k++) {
         const value *v = &g->values[n->in[k]];
         print(&x, " %s", shape_print(&v->shape).text);
-        if (!layout_equal(&usual[k], &first[k]))
-            print(&x, ":%s", layout_print(&usual[k], v->shape.rank, "abcdef").text);
+        if (!layout_equal(&p->usual[k], &p->first[k]))
+            print(&x, ":%s", layout_print(&p->usual[k], v->shape.rank, "abcdef").text);
     }
     for (int k = 0; k < n->nout; k++)
         print(&x, "%s%s", k ? " " : " > ", shape_print(&g->values[n->out[k]].shape).text);
@@ -69,7 +79,9 @@ static bool describe(const graph *g, const node *n, const layout *usual, const l
     if (n->op->fields && n->attr) {
         json j = {.write = append, .user = &x, .depth = 1}; /* a line does not end here */
         append(&x, " ", 1);
-        fields_to_json(&j, n->op->fields, n->attr);
+        for (const field *f = n->op->fields; f->name; f++)
+            if (starts || !f->starts)
+                field_to_json(&j, f, n->attr);
     }
     return !x.cut;
 }
@@ -79,9 +91,9 @@ static uint64_t hash_of(const char *key)
     return hash_bytes(HASH_START, key, strlen(key));
 }
 
-/* Raised when times that were taken before say nothing any more: those of small nodes were of all threads at first.
- */
-enum { TIMES = 2 };
+/* Raised when times that were taken before say nothing any more: those of small nodes were of all threads at first,
+ * then keys told initial weights apart. Lines of before are nobody's, and give way as the oldest. */
+enum { TIMES = 3 };
 
 const char *tuner_machine(pool *p)
 {
@@ -120,19 +132,27 @@ static bool same_kernels(const choice *a, const choice *b)
     return same;
 }
 
-/* A run's own choice stands. Another one holds for this machine, and while the same kernels are to choose from. */
-static choice *find(const tuner *t, const choice *wanted)
+/* A run's own choice, whatever machine it was made on. */
+static choice *find_recorded(const tuner *t, const char *key)
 {
-    choice *found = NULL;
-    for (int i = 0; i < t->count; i++) {
-        choice *c = t->choices[i];
-        if (c->hash != wanted->hash || strcmp(c->node, wanted->node) != 0)
-            continue;
-        if (c->recorded)
-            return c;
-        if (strcmp(c->machine, t->machine) == 0 && same_kernels(c, wanted))
-            found = c;
-    }
+    const uint64_t hash = hash_of(key);
+    for (int i = 0; i < t->count; i++)
+        if (t->choices[i]->recorded && t->choices[i]->hash == hash && strcmp(t->choices[i]->node, key) == 0)
+            return t->choices[i];
+    return NULL;
+}
+
+/* A run's own choice stands. Another one holds for this machine, and while the same kernels are to choose from. */
+static choice *find(const tuner *t, const place *p, const choice *wanted)
+{
+    char old[TUNE_KEY_SIZE];
+    choice *found = find_recorded(t, wanted->node);
+    if (!found && t->recorded && describe(p, true, old))
+        found = find_recorded(t, old);
+    for (int i = 0; i < t->count && !found; i++)
+        if (t->choices[i]->hash == wanted->hash && strcmp(t->choices[i]->node, wanted->node) == 0 &&
+            strcmp(t->choices[i]->machine, t->machine) == 0 && same_kernels(t->choices[i], wanted))
+            found = t->choices[i];
     return found;
 }
 
@@ -216,10 +236,11 @@ brasa_status tuner_choose(tuner *t, graph *g, int i, const kernel **best)
         return fail_memory(g->ctx, 2 * count * sizeof *first);
     select_layouts(g, n, first, first + n->nin);
     find_usual(g, n, first, usual);
-    if (!describe(g, n, usual, first, key))
+    const place p = {g, n, usual, first};
+    if (!describe(&p, false, key))
         return BRASA_OK;
     wanted.hash = hash_of(key);
-    choice *c = find(t, &wanted);
+    choice *c = find(t, &p, &wanted);
     if (!c && t->measure) {
         brasa_status status = time_node(t, g, i, usual, &wanted, &c);
         if (status != BRASA_OK)

@@ -41,8 +41,9 @@ typedef struct tuner {
     void *user;
     choice **choices;
     int count, capacity;
-    int measured; /* since the file was written */
-    int open;     /* nodes that had a choice which nobody has timed */
+    bool recorded; /* some of them are of a run's record */
+    int measured;  /* since the file was written */
+    int open;      /* nodes that had a choice which nobody has timed */
     /* Runs a step and tells how long it took. Tests put another in its place. */
     brasa_status (*run)(const step *s, int64_t *nanoseconds);
     /* Memory to measure in: lent by the session, or of its own until tuner_rest. */
@@ -62,7 +63,7 @@ void tuner_free(tuner *t);
 void tuner_lend(tuner *t, void *arena, int64_t bytes);
 /* After a program is selected: gives memory back, and keeps what was measured. */
 brasa_status tuner_rest(tuner *t);
-/* "AMD EPYC 9B14 25/17/1, avx512, brasa 0.1.0, times 2, oneDNN 2.6.3, 2 threads" */
+/* "AMD EPYC 9B14 25/17/1, avx512, brasa 0.1.0, times 3, oneDNN 2.6.3, 2 threads" */
 const char *tuner_machine(pool *p);
 
 /* The best kernel for node i, whose own is the first of its list that takes it, with the layouts of its inputs

@@ -93,6 +93,7 @@ static brasa_status keep(tuner *t, const choice *c, bool record)
     to->count = c->count;
     to->best = c->best;
     to->recorded = record;
+    t->recorded |= record;
     return BRASA_OK;
 }
 

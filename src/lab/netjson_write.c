@@ -98,19 +98,12 @@ static void write_numbers(json *j, const char *key, const int *numbers, int coun
     json_close(j, ']');
 }
 
-/* Initial weights come in a file of their own. */
-static bool of_initial(const field *f)
-{
-    return strncmp(f->name, "init", 4) == 0;
-}
-
 static void write_settings(json *j, const field *list, const void *attr)
 {
     json_open(j, "settings", '{');
     for (const field *f = list; f && f->name; f++) {
         const void *at = (const char *)attr + f->offset;
-        const field one[] = {*f, {0}};
-        if (of_initial(f))
+        if (f->starts) /* initial weights come in a file of their own */
             continue;
         if (f->type == FIELD_PAIR) {
             const pair *p = at;
@@ -119,7 +112,7 @@ static void write_settings(json *j, const field *list, const void *attr)
             const pads *p = at;
             write_numbers(j, f->name, (const int[]){p->top, p->left, p->bottom, p->right}, 4);
         } else {
-            fields_to_json(j, one, attr);
+            field_to_json(j, f, attr);
         }
     }
     json_close(j, '}');

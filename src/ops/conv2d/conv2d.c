@@ -321,8 +321,8 @@ static const field fields[] = {
     {"dilation", FIELD_PAIR, AT(window.dilation), "1", 1, MAX_WINDOW, NULL, false, "pixels from one tap to the next"},
     {"groups", FIELD_INT, AT(groups), "1", 1, 1 << 28, NULL, false, "parts of the channels that do not meet"},
     {"bias", FIELD_BOOL, AT(bias), "yes", 0, 0, NULL, false, "add a learned constant"},
-    {"init", FIELD_WORD, AT(init), "dialect", 0, 0, initializer_words, false, "initial weights"},
-    {"init_value", FIELD_REAL, AT(init_value), "0", 0, 0, NULL, false, "every weight, with init=constant"},
+    {"init", FIELD_WORD, AT(init), "dialect", 0, 0, initializer_words, false, "initial weights", true},
+    {"init_value", FIELD_REAL, AT(init_value), "0", 0, 0, NULL, false, "every weight, with init=constant", true},
     {0},
 };
 #undef AT

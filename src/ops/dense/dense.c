@@ -96,9 +96,10 @@ static brasa_status NAME(dense_grad_weights)(const step *s)
 static const field fields[] = {
     {"features", FIELD_INT, offsetof(dense_attr, features), NULL, 1, 1 << 28, NULL, true, "outputs"},
     {"bias", FIELD_BOOL, offsetof(dense_attr, bias), "yes", 0, 0, NULL, false, "add a learned constant"},
-    {"init", FIELD_WORD, offsetof(dense_attr, init), "dialect", 0, 0, initializer_words, false, "initial weights"},
+    {"init", FIELD_WORD, offsetof(dense_attr, init), "dialect", 0, 0, initializer_words, false, "initial weights",
+     true},
     {"init_value", FIELD_REAL, offsetof(dense_attr, init_value), "0", 0, 0, NULL, false,
-     "every weight, with init=constant"},
+     "every weight, with init=constant", true},
     {0},
 };
 
