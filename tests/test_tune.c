@@ -11,6 +11,13 @@
 #include "train/session.h"
 
 #include <stdlib.h>
+#include <time.h>
+
+#ifdef POOL_SEPARATE /* the sanitized build, which is slow: see pool.c */
+enum { LARGE_FILE = 20000, LARGE_SECONDS = 10 };
+#else
+enum { LARGE_FILE = 100000, LARGE_SECONDS = 1 };
+#endif
 
 /* Two equal convolutions behind a first one: large enough to be worth a time, small enough for a test. */
 static const char net[] = "conv %d 3x3 pad=1 name=%s";
@@ -496,7 +503,7 @@ TEST(bad_lines)
         write_file(path, text, strlen(text));
         tuner *t = new_tuner(&f);
         CHECK_STATUS(tune_read(t, path, true, &note), BRASA_OK);
-        CHECK_HAS(note ? note : "", "1 line");
+        CHECK_HAS(note ? note : "", "1 line is not");
         REQUIRE(t->count == 1);
         CHECK_TEXT(t->choices[0]->tried[1].kernel, "other");
         CHECK_INT(t->choices[0]->tried[0].nanoseconds, 12);
@@ -582,6 +589,55 @@ TEST(files_are_bounded)
     CHECK(!note);
     CHECK_INT(t->count, TUNE_MOST_CHOICES);
     CHECK_TEXT(t->choices[0]->node, "node 10");
+    tuner_free(t);
+    close_all(&f);
+}
+
+/* A file of many machines, larger than we would write it: not every pair of its lines is compared. */
+TEST(large_files)
+{
+    enum { LINES = LARGE_FILE, OTHERS = 50 };
+    const char *path = in_folder("large.txt"), *note = NULL;
+    char last[80];
+    fixture f = {0};
+    size_t bytes = 0;
+    open_graph(&f);
+    tuner *t = new_tuner(&f);
+    FILE *file = fopen(path, "w");
+    REQUIRE(file);
+    fputs("brasa kernels 1\n", file);
+    for (int i = 0; i < LINES; i++)
+        if (i % 2)
+            fprintf(file, "machine %d\tnode %d\t*one 12\ttwo 34\n", i % OTHERS, i);
+        else
+            fprintf(file, "%s\tnode %d\tone 34\t*two 12\n", t->machine, i);
+    fclose(file);
+    const clock_t start = clock();
+    CHECK_STATUS(tune_read(t, path, false, &note), BRASA_OK);
+    CHECK(!note);
+    CHECK_INT(t->count, LINES / 2);
+    choice *c = tuner_add(t, t->machine, "node 998");
+    CHECK(c && c->count == 2 && c->best == 1);
+    c = tuner_add(t, t->machine, "a new node");
+    REQUIRE(c && !c->count);
+    c->count = 2;
+    c->fresh = true;
+    c->tried[0] = (tried){"one", 1};
+    c->tried[1] = (tried){"two", 2};
+    CHECK_STATUS(tune_write(t, path), BRASA_OK);
+    const double seconds = (double)(clock() - start) / CLOCKS_PER_SEC;
+    if (seconds > LARGE_SECONDS)
+        test_fail(__FILE__, __LINE__, "it took %.2f s of processor time", seconds);
+    char *text = read_file(path, &bytes);
+    REQUIRE(text);
+    int lines = 0;
+    for (const char *at = text; (at = strchr(at, '\n')); at++)
+        lines++;
+    CHECK_INT(lines, 1 + TUNE_MOST_CHOICES);
+    snprintf(last, sizeof last, "machine 49\tnode %d\t*one 12\ttwo 34\n", LINES - 1);
+    CHECK_HAS(text, last);
+    CHECK_HAS(text, "\ta new node\t*one 1\ttwo 2\n");
+    free(text);
     tuner_free(t);
     close_all(&f);
 }

@@ -86,9 +86,9 @@ static bool describe(const place *p, bool starts, char key[TUNE_KEY_SIZE])
     return !x.cut;
 }
 
-static uint64_t hash_of(const char *key)
+static uint64_t hash_of(const char *machine, const char *key)
 {
-    return hash_bytes(HASH_START, key, strlen(key));
+    return hash_bytes(hash_bytes(HASH_START, machine, strlen(machine)), key, strlen(key));
 }
 
 /* Raised when times that were taken before say nothing any more: those of small nodes were of all threads at first,
@@ -106,13 +106,41 @@ const char *tuner_machine(pool *p)
 /* --- the list ----------------------------------------------------------------------------------------------------
  */
 
+/* Where a choice is among the slots, or will be. */
+static choice **slot_of(choice **slots, int count, uint64_t hash, const char *machine, const char *key)
+{
+    const uint64_t last = (uint64_t)count - 1;
+    uint64_t at = hash & last;
+    while (slots[at] &&
+           (slots[at]->hash != hash || strcmp(slots[at]->node, key) != 0 || strcmp(slots[at]->machine, machine) != 0))
+        at = (at + 1) & last;
+    return &slots[at];
+}
+
+/* Room for one more choice in at most half of the slots; false: out of memory. */
+static bool make_slots(tuner *t)
+{
+    if (2 * (t->count + 1) <= t->nslots)
+        return true;
+    const int count = t->nslots ? 2 * t->nslots : 64;
+    choice **slots = pool_get(&t->pool, (size_t)count, sizeof *slots);
+    for (int i = 0; slots && i < t->count; i++) {
+        choice *c = t->choices[i];
+        *slot_of(slots, count, c->hash, c->machine, c->node) = c;
+    }
+    t->slots = slots ? slots : t->slots;
+    t->nslots = slots ? count : t->nslots;
+    return slots != NULL;
+}
+
 choice *tuner_add(tuner *t, const char *machine, const char *key)
 {
-    const uint64_t hash = hash_of(key);
-    for (int i = 0; i < t->count; i++)
-        if (t->choices[i]->hash == hash && strcmp(t->choices[i]->node, key) == 0 &&
-            strcmp(t->choices[i]->machine, machine) == 0)
-            return t->choices[i];
+    const uint64_t hash = hash_of(machine, key);
+    if (!make_slots(t))
+        return NULL;
+    choice **slot = slot_of(t->slots, t->nslots, hash, machine, key);
+    if (*slot)
+        return *slot;
     choice **grown = pool_grow(&t->pool, t->choices, t->count, &t->capacity, sizeof *grown);
     choice *c = pool_get(&t->pool, 1, sizeof *c);
     const char *names[2] = {strcmp(machine, t->machine) == 0 ? t->machine : pool_text(&t->pool, "%s", machine),
@@ -121,7 +149,7 @@ choice *tuner_add(tuner *t, const char *machine, const char *key)
         return NULL;
     *c = (choice){.machine = names[0], .node = names[1], .hash = hash};
     t->choices = grown;
-    return t->choices[t->count++] = c;
+    return *slot = t->choices[t->count++] = c;
 }
 
 static bool same_kernels(const choice *a, const choice *b)
@@ -135,9 +163,8 @@ static bool same_kernels(const choice *a, const choice *b)
 /* A run's own choice, whatever machine it was made on. */
 static choice *find_recorded(const tuner *t, const char *key)
 {
-    const uint64_t hash = hash_of(key);
-    for (int i = 0; i < t->count; i++)
-        if (t->choices[i]->recorded && t->choices[i]->hash == hash && strcmp(t->choices[i]->node, key) == 0)
+    for (int i = 0; i < t->count && t->recorded; i++)
+        if (t->choices[i]->recorded && strcmp(t->choices[i]->node, key) == 0)
             return t->choices[i];
     return NULL;
 }
@@ -149,11 +176,11 @@ static choice *find(const tuner *t, const place *p, const choice *wanted)
     choice *found = find_recorded(t, wanted->node);
     if (!found && t->recorded && describe(p, true, old))
         found = find_recorded(t, old);
-    for (int i = 0; i < t->count && !found; i++)
-        if (t->choices[i]->hash == wanted->hash && strcmp(t->choices[i]->node, wanted->node) == 0 &&
-            strcmp(t->choices[i]->machine, t->machine) == 0 && same_kernels(t->choices[i], wanted))
-            found = t->choices[i];
-    return found;
+    if (found || !t->nslots)
+        return found;
+    const uint64_t hash = hash_of(t->machine, wanted->node);
+    found = *slot_of(t->slots, t->nslots, hash, t->machine, wanted->node);
+    return found && same_kernels(found, wanted) ? found : NULL;
 }
 
 /* --- choosing ----------------------------------------------------------------------------------------------------
@@ -239,7 +266,6 @@ brasa_status tuner_choose(tuner *t, graph *g, int i, const kernel **best)
     const place p = {g, n, usual, first};
     if (!describe(&p, false, key))
         return BRASA_OK;
-    wanted.hash = hash_of(key);
     choice *c = find(t, &p, &wanted);
     if (!c && t->measure) {
         brasa_status status = time_node(t, g, i, usual, &wanted, &c);

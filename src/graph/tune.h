@@ -22,7 +22,7 @@ typedef struct tried {
 
 typedef struct choice {
     const char *machine, *node; /* what it holds for, in words */
-    uint64_t hash;              /* of node */
+    uint64_t hash;              /* of both */
     int count, best;
     tried tried[MOST_TRIED]; /* in the order of the list, from the first one that takes the node */
     bool recorded;           /* comes from a run's record */
@@ -39,11 +39,13 @@ typedef struct tuner {
     int64_t most_bytes; /* to measure in; 0: any */
     bool (*watch)(void *user, int64_t done, int64_t total, const char *note);
     void *user;
-    choice **choices;
+    choice **choices; /* as they were added */
     int count, capacity;
-    bool recorded; /* some of them are of a run's record */
-    int measured;  /* since the file was written */
-    int open;      /* nodes that had a choice which nobody has timed */
+    choice **slots; /* the same by their hash: a file may have thousands */
+    int nslots;     /* a power of two */
+    bool recorded;  /* some of them are of a run's record */
+    int measured;   /* since the file was written */
+    int open;       /* nodes that had a choice which nobody has timed */
     /* Runs a step and tells how long it took. Tests put another in its place. */
     brasa_status (*run)(const step *s, int64_t *nanoseconds);
     /* Memory to measure in: lent by the session, or of its own until tuner_rest. */

@@ -158,8 +158,9 @@ brasa_status tune_read(tuner *t, const char *path, bool record, const char **not
     if (status == BRASA_OK)
         status = read_lines(t, text, record ? NULL : t->machine, record, &bad);
     if (status == BRASA_OK && (strange || bad)) {
-        *note = strange ? pool_text(&t->pool, "%s: this is no file of kernels: it is passed over", path)
-                        : pool_text(&t->pool, "%s: %d lines are not as they should be: passed over", path, bad);
+        *note = strange    ? pool_text(&t->pool, "%s: this is no file of kernels: it is passed over", path)
+                : bad == 1 ? pool_text(&t->pool, "%s: 1 line is not as it should be: passed over", path)
+                           : pool_text(&t->pool, "%s: %d lines are not as they should be: passed over", path, bad);
         status = *note ? BRASA_OK : fail_memory(t->ctx, 0);
     }
     pool_free(&p);
