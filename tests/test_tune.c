@@ -23,11 +23,11 @@ enum { LARGE_FILE = 100000, LARGE_SECONDS = 1 };
 static const char net[] = "conv %d 3x3 pad=1 name=%s";
 enum { CHANNELS = 32, SIDE = 20, BATCH = 2 };
 
-static void build(brasa_graph *g, const char *c)
+static void build(brasa_graph *g, int wide, const char *c)
 {
     brasa_tensor x = brasa_input(g, "image", 3, SIDE, SIDE);
     x = brasa_relu(brasa_apply(x, net, CHANNELS, "a"));
-    x = brasa_relu(brasa_apply(x, net, CHANNELS, "b"));
+    x = brasa_relu(brasa_apply(x, net, wide, "b"));
     x = brasa_relu(brasa_apply(x, net, CHANNELS, c));
     brasa_classify(brasa_flatten(brasa_global_avgpool(x)), 4);
 }
@@ -38,6 +38,7 @@ typedef struct fixture {
     brasa_graph *g;
     brasa_session *s;
     int timed, stop_at; /* nodes; 0: never */
+    int wide;           /* channels of layer b; 0: as the others */
     const char *c;      /* the last layer's name and settings; NULL: as the others */
     char notes[1000];
 } fixture;
@@ -59,7 +60,7 @@ static void open_graph(fixture *f)
     f->ctx = NULL;
     f->g = NULL;
     if (brasa_context_new(&c, &f->ctx) == BRASA_OK && (f->g = brasa_graph_new(f->ctx)))
-        build(f->g, f->c ? f->c : "c");
+        build(f->g, f->wide ? f->wide : CHANNELS, f->c ? f->c : "c");
 }
 
 /* A session; f->timed counts anew. */
@@ -199,6 +200,80 @@ TEST(fastest_is_taken)
             tuner_free(t);
             close_all(&f);
         }
+}
+
+/* Reads numbers near one, and leaves none. */
+static brasa_status spoil(const step *s, int64_t *nanoseconds)
+{
+    for (int k = 0; k < s->nin; k++) {
+        const float *real = s->in[k].data;
+        const char *bytes = s->in[k].data;
+        double largest = 0;
+        for (int64_t i = 0; s->in[k].type == F32 && i < s->in[k].count; i++)
+            largest = !isfinite(real[i]) ? INFINITY : fabsf(real[i]) > largest ? fabsf(real[i]) : largest;
+        for (size_t i = 0; s->in[k].type != F32 && i < (size_t)s->in[k].count * dtype_size(s->in[k].type); i++)
+            largest = bytes[i] ? INFINITY : largest;
+        CHECK(largest < 10);
+    }
+    for (int k = 0; k < s->nout; k++)
+        memset(s->out[k].data, 0xFF, (size_t)s->out[k].count * dtype_size(s->out[k].type)); /* NaN, or -1 */
+    *nanoseconds = 1000;
+    return BRASA_OK;
+}
+
+/* What the nodes before left in the memory is no input: that of c lies where b has written. */
+TEST(inputs_are_numbers)
+{
+    if (!has_choice())
+        SKIP(no_choice);
+    enum { ROOM = 32 << 20 };
+    fixture f = {.wide = 2 * CHANNELS};
+    graph g;
+    open_graph(&f);
+    tuner *t = new_tuner(&f);
+    void *memory = aligned_alloc(64, ROOM);
+    REQUIRE(memory);
+    tuner_lend(t, memory, ROOM);
+    t->run = spoil;
+    CHECK_STATUS(choose(&f, t, &g, true), BRASA_OK);
+    CHECK(t->measured > 1);
+    graph_clear(&g);
+    CHECK(!t->block);
+    tuner_free(t);
+    free(memory);
+    close_all(&f);
+}
+
+/* Nor is what the run before rewrote: parameters and what an optimizer remembers. */
+TEST(rewritten_inputs_are_numbers)
+{
+    static const char *const optimizers[] = {"sgd", "adam"};
+    for (int o = 0; o < 2; o++) {
+        CASE("%s", optimizers[o]);
+        fixture f = {0};
+        const brasa_session_options session = {.optimizer = o ? "adam lr=0.1" : "sgd lr=0.1 momentum=0.9"};
+        CHECK_STATUS(open_session(&f, (brasa_tuning){0}, session), BRASA_OK);
+        REQUIRE(f.s);
+        graph *g = &f.s->current->graph;
+        layout usual[16];
+        char avx2[40], ref[40];
+        snprintf(avx2, sizeof avx2, "%s_avx2", optimizers[o]);
+        snprintf(ref, sizeof ref, "%s_ref", optimizers[o]);
+        tuner *t = new_tuner(&f);
+        t->run = spoil;
+        int i = 0;
+        while (i < g->nnodes && strcmp(g->nodes[i].op->name, optimizers[o]) != 0)
+            i++;
+        REQUIRE(i < g->nnodes && g->nodes[i].nin + g->nodes[i].nout <= 16);
+        const node *n = &g->nodes[i];
+        for (int k = 0; k < n->nin + n->nout; k++)
+            usual[k] = g->values[k < n->nin ? n->in[k] : n->out[k - n->nin]].layout;
+        choice c = {.count = 2, .tried = {{.kernel = avx2}, {.kernel = ref}}};
+        CHECK_STATUS(tuner_measure(t, g, i, usual, &c), BRASA_OK);
+        CHECK_INT(c.tried[1].nanoseconds, 1000);
+        tuner_free(t);
+        close_all(&f);
+    }
 }
 
 /* Small nodes run on one thread, and their workspaces are for one: so they must be timed. What is written past them

@@ -53,7 +53,8 @@ typedef struct tuner {
     int64_t lent_bytes;
     void *block;
     char *room;
-    int64_t room_bytes, filled; /* that much of it holds numbers */
+    int64_t room_bytes, filled; /* that much of it was touched */
+    float *numbers;             /* that inputs are filled with */
 } tuner;
 
 /* --- tune.c ---------------------------------------------------------------------------------------------------- */

@@ -2,7 +2,9 @@
  *
  * A node is timed by itself, in memory with made-up numbers. Every candidate is opened on a copy of the node, and all
  * of them work on the same tensors; they run in turns, the first round warms up, and the least time of each counts. A
- * candidate that wants a tensor in another layout than it will have pays for a reorder of it. */
+ * candidate that wants a tensor in another layout than it will have pays for a reorder of it. What one node wrote is
+ * no input of the next, nor is what a run rewrote one of the next run: products of products would soon be infinite.
+ */
 #define _POSIX_C_SOURCE 200809L
 #include "graph/tune.h"
 
@@ -34,8 +36,10 @@ typedef struct trials {
     pool pool;
     int count;
     trial trial[MOST_TRIED];
-    int64_t *offset; /* of inputs and outputs in the room, the same for all */
+    int64_t *offset; /* of inputs and outputs in the room, the same for all; last, that of the workspace */
+    int64_t inputs;  /* bytes of them, from the beginning of the room */
     int64_t bytes;   /* of the room */
+    bool rewrites;   /* some inputs are outputs, too */
 } trials;
 
 brasa_status tuner_run_step(const step *s, int64_t *nanoseconds)
@@ -53,26 +57,28 @@ brasa_status tuner_run_step(const step *s, int64_t *nanoseconds)
 /* --- memory ------------------------------------------------------------------------------------------------------
  */
 
-/* Numbers near one: a pattern of them, again and again. Pages are touched here. */
-static void fill(tuner *t, int64_t bytes)
+enum { PATTERN = 4099 }; /* numbers: a prime, so that no two rows are the same */
+
+/* Numbers near one, from and up to these bytes of the room: a pattern of them, again and again. */
+static void fill(const tuner *t, int64_t from, int64_t to)
 {
-    enum { PATTERN = 4099 };
-    const random_stream from = {.purpose = RANDOM_TEST};
-    float *at = (float *)(void *)t->room;
-    const int64_t count = bytes / (int64_t)sizeof *at, done = t->filled / (int64_t)sizeof *at;
-    for (int64_t i = done; i < count;) {
-        const int64_t left = count - i, some = left < PATTERN ? left : PATTERN;
-        if (i < PATTERN)
-            for (int64_t k = 0; k < some; k++)
-                at[i + k] = (float)random_normal(&from, (uint64_t)(i + k));
-        else
-            memcpy(at + i, at, (size_t)some * sizeof *at);
-        i += some;
-    }
-    t->filled = bytes > t->filled ? bytes : t->filled;
+    const int64_t most = PATTERN * (int64_t)sizeof *t->numbers;
+    for (int64_t at = from; at < to; at += most)
+        memcpy(t->room + at, t->numbers, (size_t)(to - at < most ? to - at : most));
 }
 
-/* Room for so many bytes, full of numbers. BRASA_NO_KERNEL: more than may be taken. */
+static brasa_status make_numbers(tuner *t)
+{
+    const random_stream from = {.purpose = RANDOM_TEST};
+    if (t->numbers)
+        return BRASA_OK;
+    t->numbers = pool_get(&t->pool, PATTERN, sizeof *t->numbers);
+    for (uint64_t i = 0; t->numbers && i < PATTERN; i++)
+        t->numbers[i] = (float)random_normal(&from, i);
+    return t->numbers ? BRASA_OK : fail_memory(t->ctx, PATTERN * sizeof *t->numbers);
+}
+
+/* Room for so many bytes, all pages touched. BRASA_NO_KERNEL: more than may be taken. */
 static brasa_status make_room(tuner *t, int64_t bytes)
 {
     if (t->lent && bytes <= t->lent_bytes && !t->block) {
@@ -87,8 +93,12 @@ static brasa_status make_room(tuner *t, int64_t bytes)
             return fail_memory(t->ctx, (size_t)bytes);
         t->room_bytes = bytes;
     }
-    fill(t, bytes);
-    return BRASA_OK;
+    const brasa_status status = make_numbers(t);
+    if (status == BRASA_OK && bytes > t->filled) {
+        fill(t, t->filled, bytes);
+        t->filled = bytes;
+    }
+    return status;
 }
 
 static int64_t align_up(int64_t bytes)
@@ -124,12 +134,14 @@ static void place(trials *t)
     t->bytes = 0;
     for (int k = 0; k < args; k++) {
         const int same = rewritten(t->n, k);
+        t->rewrites |= same >= 0;
         int64_t most = 0;
         for (int i = 0; i < t->count; i++)
             if (t->trial[i].taken && stored_bytes(t, &t->trial[i], k) > most)
                 most = stored_bytes(t, &t->trial[i], k);
         t->offset[k] = same >= 0 ? t->offset[same] : t->bytes;
         t->bytes += same >= 0 ? 0 : align_up(most);
+        t->inputs = k < t->n->nin ? t->bytes : t->inputs;
     }
     for (int i = 0; i < t->count; i++) {
         const trial *r = &t->trial[i];
@@ -138,6 +150,19 @@ static void place(trials *t)
     }
     t->offset[args] = t->bytes;
     t->bytes += align_up(scratch);
+}
+
+/* The numbers that a node reads. */
+static void set_inputs(const trials *t)
+{
+    const int nin = t->n->nin;
+    fill(t->tuner, 0, t->inputs);
+    for (int k = 0; k < nin; k++) {
+        const dtype type = value_of(t, k)->type;
+        const int64_t end = k + 1 < nin ? t->offset[k + 1] : t->inputs;
+        if (type != F32 && type != F64) /* labels and counters: zero is always one */
+            memset(t->tuner->room + t->offset[k], 0, (size_t)(end - t->offset[k]));
+    }
 }
 
 /* --- steps -------------------------------------------------------------------------------------------------------
@@ -180,8 +205,6 @@ static brasa_status bind_trial(const trials *t, trial *r)
                      .sample = count / (v->shape.rank ? v->shape.dim[0] : 1),
                      .type = v->type,
                      .layout = r->layout[k]};
-        if (v->type != F32 && v->type != F64) /* labels and counters: zero is always one */
-            memset(a[k].data, 0, (size_t)count * dtype_size(v->type));
     }
     r->step = (step){.kernel = r->node.kernel,
                      .node = &r->node,
@@ -229,30 +252,33 @@ static bool is_over(bool *in, int count, const int64_t *least, int round)
 }
 
 /* Runs all in turns; least[] is the least time of each, 0 of those that do not take part. */
-static brasa_status race(tuner *t, trial *list, int count, int64_t *least)
+static brasa_status race(const trials *t, int64_t *least)
 {
     bool in[MOST_TRIED];
-    for (int i = 0; i < count; i++)
-        in[i] = list[i].taken;
+    for (int i = 0; i < t->count; i++)
+        in[i] = t->trial[i].taken;
     int round = 0;
+    set_inputs(t);
     do
-        for (int i = 0; i < count; i++) {
+        for (int i = 0; i < t->count; i++) {
             int64_t took = 0;
-            const brasa_status status = in[i] ? t->run(&list[i].step, &took) : BRASA_OK;
+            if (in[i] && t->rewrites)
+                set_inputs(t);
+            const brasa_status status = in[i] ? t->tuner->run(&t->trial[i].step, &took) : BRASA_OK;
             if (status != BRASA_OK)
                 return status;
             if (in[i] && (round <= 1 || took < least[i])) /* the first one counts for whoever is not asked again */
                 least[i] = took;
         }
-    while (!is_over(in, count, least, round++));
+    while (!is_over(in, t->count, least, round++));
     return BRASA_OK;
 }
 
-static brasa_status race_in_pool(tuner *t, trial *list, int count, int64_t *least)
+static brasa_status race_in_pool(const trials *t, int64_t *least)
 {
-    const int threads = t->ctx->threads;
+    const int threads = t->tuner->ctx->threads;
     const threads_state saved = threads_enter(threads);
-    const brasa_status status = race(t, list, count, least);
+    const brasa_status status = race(t, least);
     threads_leave(saved, threads);
     return status;
 }
@@ -286,7 +312,7 @@ static brasa_status time_reorder(tuner *t, const value *like, const layout *from
     if (status == BRASA_OK)
         status = bind_trial(&x, &x.trial[0]);
     if (status == BRASA_OK)
-        status = race_in_pool(t, x.trial, 1, least);
+        status = race_in_pool(&x, least);
     graph_clear(&g);
     return status;
 }
@@ -326,7 +352,7 @@ brasa_status tuner_measure(tuner *t, graph *g, int i, const layout *usual, choic
         if (x.trial[k].taken)
             status = bind_trial(&x, &x.trial[k]);
     if (status == BRASA_OK)
-        status = race_in_pool(t, x.trial, x.count, least);
+        status = race_in_pool(&x, least);
     if (status == BRASA_OK)
         status = add_reorders(&x, usual, least);
     for (int k = 0; k < x.count; k++) {
