@@ -187,12 +187,12 @@ BRASA_API int64_t brasa_graph_param_total(const brasa_graph *graph);
  * compute: sessions that are to give the same bits need the same choices, from one cache or one record. */
 typedef struct brasa_tuning {
     bool measure;      /* false, or with plan_only: files are asked only; what they do not know is the first kernel */
-    const char *cache; /* a file of times, of any number of networks and machines; written when something was
-                          measured, where that is possible; NULL: none */
+    const char *cache; /* a file of times, of any number of networks and machines; written while something is
+                          measured, and after it, where that is possible; NULL: none */
     const char *record;  /* a file of brasa_session_save_tuning: what it says is taken, on any machine; NULL: none */
     uint64_t most_bytes; /* of memory to measure in, beside what the session has; 0: as much as a node needs */
     /* Called before each node that is timed, `done` of `total`; false stops it, and the session is not made. Also
-     * with a note about a file that could not be read. NULL: nobody is told. */
+     * with a note about a file that could not be read or written. NULL: nobody is told. */
     bool (*watch)(void *user, int64_t done, int64_t total, const char *note);
     void *user;
 } brasa_tuning;

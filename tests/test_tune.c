@@ -341,6 +341,16 @@ TEST(equal_nodes_share)
     }
 }
 
+/* Choices for this machine in a file. */
+static int kept_in(const fixture *f, const char *path)
+{
+    tuner *t = NULL;
+    CHECK_STATUS(tuner_new(f->ctx, &(brasa_tuning){.cache = path}, &t), BRASA_OK);
+    const int count = t ? t->count : -1;
+    tuner_free(t);
+    return count;
+}
+
 /* Without a tuner, and where it may not measure, it is the first. */
 TEST(first_of_the_list)
 {
@@ -371,15 +381,69 @@ TEST(first_of_the_list)
     }
 }
 
+/* What was measured until then is kept; where that is not possible, the error is still that it was stopped. */
 TEST(stops)
 {
     if (!has_choice())
         SKIP(no_choice);
-    fixture f = {.stop_at = 1};
-    CHECK_STATUS(open_session(&f, (brasa_tuning){.measure = true}, (brasa_session_options){0}), BRASA_WRONG_STATE);
-    CHECK_HAS(brasa_context_error(f.ctx), "stopped");
-    CHECK(!f.s);
-    close_all(&f);
+    const char *const caches[] = {NULL, in_folder("stopped.txt"), "/dev/null/kernels.txt"};
+    for (int i = 0; i < 3; i++) {
+        CASE("cache %s", caches[i] ? caches[i] : "none");
+        fixture f = {.stop_at = 2};
+        const brasa_tuning tuning = {.measure = true, .cache = caches[i]};
+        CHECK_STATUS(open_session(&f, tuning, (brasa_session_options){0}), BRASA_WRONG_STATE);
+        CHECK_HAS(brasa_context_error(f.ctx), "stopped");
+        CHECK(!f.s);
+        if (i == 1)
+            CHECK_INT(kept_in(&f, caches[i]), 1);
+        close_all(&f);
+    }
+}
+
+static const char *watched; /* a file */
+static int lines_seen;
+
+static brasa_status look_into(const step *s, int64_t *nanoseconds)
+{
+    size_t bytes = 0;
+    char *text = read_file(watched, &bytes);
+    int lines = -1; /* without the head */
+    for (const char *at = text; at && (at = strchr(at, '\n')); at++)
+        lines++;
+    lines_seen = lines;
+    free(text);
+    (void)s;
+    *nanoseconds = 1000;
+    return BRASA_OK;
+}
+
+/* Whoever is killed keeps what was measured before. */
+TEST(saved_on_the_way)
+{
+    if (!has_choice())
+        SKIP(no_choice);
+    watched = in_folder("way.txt");
+    for (int patient = 0; patient < 2; patient++) {
+        CASE("%s", patient ? "at the end" : "after each node");
+        fixture f = {.c = "c bias=no"};
+        graph g;
+        tuner *t = NULL;
+        open_graph(&f);
+        remove(watched);
+        CHECK_STATUS(tuner_new(f.ctx, &(brasa_tuning){.measure = true, .cache = watched}, &t), BRASA_OK);
+        REQUIRE(t);
+        t->run = look_into;
+        t->patience = patient ? INT64_MAX : 0;
+        lines_seen = -1;
+        CHECK_STATUS(choose(&f, t, &g, true), BRASA_OK);
+        CHECK(patient ? lines_seen == -1 && t->measured > 1 : lines_seen > 0 && !t->measured);
+        const int all = t->count;
+        CHECK_STATUS(tuner_rest(t), BRASA_OK);
+        CHECK_INT(kept_in(&f, watched), all);
+        graph_clear(&g);
+        tuner_free(t);
+        close_all(&f);
+    }
 }
 
 /* --- files ---------------------------------------------------------------------------------------------------------
@@ -538,6 +602,8 @@ TEST(nowhere_to_keep)
         const brasa_tuning tuning = {.measure = true, .cache = paths[i]};
         CHECK_STATUS(open_session(&f, tuning, (brasa_session_options){0}), BRASA_OK);
         CHECK(f.s);
+        if (f.timed)
+            CHECK_HAS(f.notes, "times of kernels are not kept");
         close_all(&f);
     }
 }

@@ -1,5 +1,5 @@
 """Kernels chosen by their times, from outside: what is kept where, and that a run computes as it began."""
-import hashlib, json, os, shutil, subprocess, sys, tempfile
+import hashlib, json, os, shutil, signal, subprocess, sys, tempfile, time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "tools"))
 from checks import BRASA, check, finish, skip
@@ -179,6 +179,31 @@ def test_spoilt():
     works("explain", "n.net", "--tuned")
 
 
+def test_stopped():
+    """A Ctrl-C or a kill leaves what was timed before."""
+    with open("long.net", "w") as file:  # ten seconds and more
+        file.write("input 3 96 96\n" + "".join("conv %d 3x3 pad=1\nrelu\n" % (32 + 8 * i) for i in range(12)) +
+                   "avgpool 96\nflatten\nclassify 10\n")
+    path = os.path.join("killed", "kernels.txt")
+    env = dict(os.environ, BRASA_CACHE="killed", BRASA_TUNE="on")
+    p = subprocess.Popen([BRASA, "explain", "long.net", "--tuned", "--batch", "4", "--threads", "1"], env=env, stdout=subprocess.DEVNULL)
+    while p.poll() is None and not os.path.exists(path):
+        time.sleep(0.05)
+    p.kill()
+    check("killed while it timed", p.wait() == -signal.SIGKILL, p.returncode)
+    killed = len(choices(path))
+    check("what was timed is kept", killed > 0, killed)
+    p = subprocess.Popen([BRASA, "train", "long.net", "--data", "synth:cifar10,n=100", "--transform", "resize=96", "--batch", "4",
+                          "--threads", "1", "--epochs", "1", "--out", "stopped", "--json"], env=env, stdout=subprocess.PIPE,
+                         stderr=subprocess.DEVNULL, text=True)
+    nodes = (line for line in p.stdout if json.loads(line)["event"] == "tune")
+    next(nodes), next(nodes)  # the second is told when one was timed
+    p.send_signal(signal.SIGINT)
+    p.stdout.read()
+    check("a training stops", p.wait() == 130, p.returncode)
+    check("and keeps what it has timed", len(choices(path)) > killed, killed)
+
+
 def test_at_once():
     """Processes that write at the same time lose nothing of each other."""
     env = dict(os.environ, BRASA_CACHE="shared", BRASA_TUNE="on")
@@ -196,9 +221,9 @@ with tempfile.TemporaryDirectory() as folder:
         file.write(NET)
     test_files()
     if os.path.exists("cache/kernels.txt"):
-        for test in (test_newer_library, test_choices, test_trainings, test_no_tune, test_nowhere, test_spoilt, test_at_once):
+        for test in (test_newer_library, test_choices, test_trainings, test_no_tune, test_nowhere, test_spoilt, test_stopped, test_at_once):
             test()
     else:
-        skip("choices by time", "this build has one fast kernel for a convolution", 6)
+        skip("choices by time", "this build has one fast kernel for a convolution", 7)
     os.chdir("/")
 finish()

@@ -12,6 +12,8 @@
 static const double least_flops = 1e5;
 /* Of kernels that are as fast the first one is taken, so that noise does not decide: within 3 %. */
 static const double margin = 1.03;
+/* A large network takes minutes, writing the file some milliseconds. */
+static const int64_t patience = 1000000000;
 
 /* --- keys --------------------------------------------------------------------------------------------------------
  */
@@ -214,12 +216,34 @@ static int best_of(const choice *c)
     return 0;
 }
 
+/* Puts what was measured into the file. Where that is not possible, nothing is kept, and it is told once; an error of
+ * before stays the context's. */
+static brasa_status save(tuner *t)
+{
+    char before[ERROR_TEXT_SIZE];
+    if (!t->measured || !t->cache)
+        return BRASA_OK;
+    memcpy(before, t->ctx->error, sizeof before);
+    const brasa_status status = tune_write(t, t->cache);
+    t->measured = 0;
+    t->saved = tuner_clock();
+    if (status == BRASA_OK || status == BRASA_OUT_OF_MEMORY)
+        return status;
+    const char *note = pool_text(&t->pool, "%s: times of kernels are not kept", t->ctx->error);
+    memcpy(t->ctx->error, before, sizeof before);
+    t->cache = NULL;
+    if (note && t->watch)
+        t->watch(t->user, 0, 0, note);
+    return note ? BRASA_OK : fail_memory(t->ctx, 0);
+}
+
 /* Measures, and puts the result into the list; *out NULL: it could not be measured here. */
 static brasa_status time_node(tuner *t, graph *g, int i, const layout *usual, choice *c, choice **out)
 {
     *out = NULL;
     if (t->watch && !t->watch(t->user, i, g->nnodes, NULL))
         return fail(t->ctx, BRASA_WRONG_STATE, "stopped while kernels were timed");
+    t->saved = t->saved ? t->saved : tuner_clock();
     brasa_status status = tuner_measure(t, g, i, usual, c);
     if (status == BRASA_NO_KERNEL) {
         t->open++;
@@ -236,7 +260,7 @@ static brasa_status time_node(tuner *t, graph *g, int i, const layout *usual, ch
     added->fresh = true;
     t->measured++;
     *out = added;
-    return BRASA_OK;
+    return tuner_clock() - t->saved >= t->patience ? save(t) : BRASA_OK;
 }
 
 /* The layouts that cost nothing: those that tensors have, or will have by the first kernel of the list. */
@@ -305,6 +329,7 @@ brasa_status tuner_new(brasa_context *ctx, const brasa_tuning *o, tuner **out)
     *t = (tuner){.ctx = ctx, .pool = {.ctx = ctx}, .measure = o->measure, .run = tuner_run_step};
     t->watch = o->watch;
     t->user = o->user;
+    t->patience = patience;
     t->most_bytes = o->most_bytes < (uint64_t)INT64_MAX ? (int64_t)o->most_bytes : 0;
     t->machine = tuner_machine(&t->pool);
     t->cache = o->cache ? pool_text(&t->pool, "%s", o->cache) : NULL;
@@ -342,10 +367,5 @@ brasa_status tuner_rest(tuner *t)
     t->block = t->room = NULL;
     t->room_bytes = 0;
     tuner_lend(t, NULL, 0);
-    if (!t->measured || !t->cache)
-        return BRASA_OK;
-    /* Where nothing can be written, nothing is kept. */
-    const brasa_status status = tune_write(t, t->cache);
-    t->measured = 0;
-    return status == BRASA_OUT_OF_MEMORY ? status : BRASA_OK;
+    return save(t);
 }

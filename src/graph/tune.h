@@ -41,11 +41,13 @@ typedef struct tuner {
     void *user;
     choice **choices; /* as they were added */
     int count, capacity;
-    choice **slots; /* the same by their hash: a file may have thousands */
-    int nslots;     /* a power of two */
-    bool recorded;  /* some of them are of a run's record */
-    int measured;   /* since the file was written */
-    int open;       /* nodes that had a choice which nobody has timed */
+    choice **slots;   /* the same by their hash: a file may have thousands */
+    int nslots;       /* a power of two */
+    bool recorded;    /* some of them are of a run's record */
+    int measured;     /* since the file was written */
+    int64_t saved;    /* when that was, or the first one was begun, by tuner_clock; 0: neither */
+    int64_t patience; /* nanoseconds after which it is written again, as whoever is killed loses the rest */
+    int open;         /* nodes that had a choice which nobody has timed */
     /* Runs a step and tells how long it took. Tests put another in its place. */
     brasa_status (*run)(const step *s, int64_t *nanoseconds);
     /* Memory to measure in: lent by the session, or of its own until tuner_rest. */
@@ -82,6 +84,8 @@ choice *tuner_add(tuner *t, const char *machine, const char *key);
  * cost nothing. BRASA_NO_KERNEL: there is not room enough. */
 brasa_status tuner_measure(tuner *t, graph *g, int i, const layout *usual, choice *c);
 
+/* Nanoseconds of a clock that only goes forward. */
+int64_t tuner_clock(void);
 /* What tuner.run is, outside of tests. */
 brasa_status tuner_run_step(const step *s, int64_t *nanoseconds);
 

@@ -42,13 +42,18 @@ typedef struct trials {
     bool rewrites;   /* some inputs are outputs, too */
 } trials;
 
+int64_t tuner_clock(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
 brasa_status tuner_run_step(const step *s, int64_t *nanoseconds)
 {
-    struct timespec a, b;
-    clock_gettime(CLOCK_MONOTONIC, &a);
+    const int64_t start = tuner_clock();
     const brasa_status status = s->kernel->run(s);
-    clock_gettime(CLOCK_MONOTONIC, &b);
-    *nanoseconds = (int64_t)(b.tv_sec - a.tv_sec) * 1000000000 + (b.tv_nsec - a.tv_nsec);
+    *nanoseconds = tuner_clock() - start;
     if (*nanoseconds < 1)
         *nanoseconds = 1;
     return status;
