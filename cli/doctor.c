@@ -293,8 +293,6 @@ static void print_text(const machine *m, const times *t, const gpus *g)
         printf("no cgroup limit\n");
     printf("kernels   for %s%s (BRASA_ISA=ref, avx2 or avx512 for less)\n", isa_name(isa_available()),
            isa_available() == ISA_ANY ? ", plain C" : "");
-    if (!isa_limit_known())
-        printf("          BRASA_ISA=%s is none of these: it is passed over\n", getenv("BRASA_ISA"));
     print_times(t);
     if (library_onednn())
         printf("oneDNN    %s\n", library_onednn());

@@ -1,6 +1,7 @@
-/* help.c - `brasa help` and --help: pages made from the tables of verbs, options, layers, optimizers, models and
- * sources of data. */
+/* help.c - `brasa help` and --help: pages made from the tables of verbs, options, layers, optimizers, models, sources
+ * of data and variables. */
 #include "describe.h"
+#include "environment.h"
 
 #include "core/nearest.h"
 #include "data/transform.h"
@@ -19,8 +20,8 @@ void help_short(FILE *to)
     for (int i = 0; verb_at(i); i++)
         fprintf(to, "  %-11s %s\n", verb_at(i)->name, verb_at(i)->summary);
     fprintf(to, "\n`brasa VERB --help` tells more. `brasa help layers`, `optimizers` and `models`\n"
-                "list what a network is made of, `brasa help data` where it learns from. `brasa\n"
-                "--version` prints the version.\n");
+                "list what a network is made of, `brasa help data` where it learns from, `brasa\n"
+                "help environment` what variables do. `brasa --version` prints the version.\n");
 }
 
 void help_verb(const verb *v)
@@ -204,16 +205,28 @@ static int help_experiments(const options *o)
     return DONE;
 }
 
+static int help_environment(const options *o)
+{
+    (void)o;
+    printf("These variables are read where they are set. Options of a verb win over them.\n\n");
+    for (int i = 0; variable_at(i); i++) {
+        const char *now = getenv(variable_at(i)->name);
+        heading("%s=%s", variable_at(i)->name, variable_at(i)->takes);
+        printf("%*s", INDENT - 2, "");
+        wrapped(INDENT - 2, INDENT - 2, variable_at(i)->help);
+        if (now && *now)
+            print_line("%*snow: %s", INDENT - 2, "", now);
+    }
+    return DONE;
+}
+
 /* --- the verb --------------------------------------------------------------------------------------------------- */
 
 static const struct topic {
     const char *name;
     int (*print)(const options *o);
-} topics[] = {{"layers", help_layers},
-              {"optimizers", help_optimizers},
-              {"models", help_models},
-              {"data", help_data},
-              {"experiments", help_experiments}};
+} topics[] = {{"layers", help_layers}, {"optimizers", help_optimizers},   {"models", help_models},
+              {"data", help_data},     {"experiments", help_experiments}, {"environment", help_environment}};
 enum { TOPICS = sizeof topics / sizeof topics[0] };
 
 /* "bench" or "bench step": the verbs whose name begins with these words. */

@@ -5,6 +5,7 @@
  */
 #define _POSIX_C_SOURCE 200809L
 #include "cli.h"
+#include "environment.h"
 
 #include "core/nearest.h"
 
@@ -318,10 +319,12 @@ static const verb verbs[] = {
     {
         .name = "help",
         .run = run_help,
-        .summary = "on a verb, or: layers, optimizers, models, data, experiments",
-        .words = "[VERB|layers|optimizers|models|data|experiments]",
+        .summary = "on a verb, or on a topic such as layers or environment",
+        .words = "[VERB|TOPIC]",
         .max_words = 2,
         .options = "",
+        .details = "Topics: layers, optimizers, models and data are what networks are made of and learn from; "
+                   "experiments are the lab's; environment lists the variables that are read.",
         .examples = "brasa help layers\nbrasa help bench step",
     },
 };
@@ -380,6 +383,7 @@ static int run_verb(const verb *v, int argc, char **argv)
         return complain(MISUSED, "%s: %s is missing", v->name, v->words);
     if (o.words > v->max_words)
         return complain(MISUSED, "%s: unexpected '%s'", v->name, o.word[v->max_words]);
+    environment_check();
     return v->run(&o);
 }
 

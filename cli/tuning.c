@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 bool tuning_off(const options *o)
 {
@@ -22,8 +23,18 @@ static void make_folders(char *path)
     }
 }
 
+/* Whether the folder of a file can be read, or made when it is needed. */
+static bool usable(const char *path, bool made)
+{
+    char folder[TUNING_PATH_SIZE];
+    struct stat st;
+    snprintf(folder, sizeof folder, "%.*s", (int)(strrchr(path, '/') - path), path);
+    return stat(folder, &st) == 0 ? S_ISDIR(st.st_mode) && access(folder, R_OK | X_OK) == 0 : !made;
+}
+
 bool tuning_cache(char path[TUNING_PATH_SIZE], bool make)
 {
+    static bool told;
     const char *own = getenv("BRASA_CACHE"), *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
     int length = -1;
     if (own && strcmp(own, "off") == 0)
@@ -38,7 +49,13 @@ bool tuning_cache(char path[TUNING_PATH_SIZE], bool make)
         return false;
     if (make)
         make_folders(path);
-    return true;
+    if (!own || !*own || usable(path, make))
+        return true;
+    if (!told)
+        complain(DONE, "note: BRASA_CACHE: expected a folder, or off, got '%.200s': times of kernels are not kept",
+                 own);
+    told = true;
+    return false;
 }
 
 static bool look_on(void *user, int64_t done, int64_t total, const char *note)

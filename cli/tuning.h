@@ -19,7 +19,8 @@ typedef struct tuning {
 
 /* Whether this run of the program is to take the first kernel of each list. */
 bool tuning_off(const options *o);
-/* The file; false: there is none. Where `make`, its folder is made, should it be missing. */
+/* The file; false: there is none, and where BRASA_CACHE cannot be used, that is told once. Where `make`, its folder
+ * is made, should it be missing. */
 bool tuning_cache(char path[TUNING_PATH_SIZE], bool make);
 
 /* What o says, with progress on the terminal. t must stay where it is while sessions are made with it. */

@@ -110,6 +110,14 @@ static void check_no_library(void)
 {
     start();
     CHECK_STATUS(brasa_context_use(ctx, "cuda"), BRASA_NOT_FOUND);
+    CHECK_HAS(brasa_context_error(ctx), "there is no brasa_cuda.so in /nowhere, where BRASA_BACKENDS says");
+    stop();
+}
+
+static void check_not_built(void)
+{
+    start();
+    CHECK_STATUS(brasa_context_use(ctx, "cuda"), BRASA_NOT_FOUND);
     CHECK_HAS(brasa_context_error(ctx), "this build has no brasa_cuda.so");
     CHECK_HAS(brasa_context_error(ctx), "docs/cuda.md");
     stop();
@@ -127,6 +135,8 @@ TEST(missing_library)
 {
     CASE("none");
     in_backends("/nowhere", check_no_library);
+    CASE("none beside this program");
+    in_backends("", check_not_built);
     CASE("a file that is none");
     const char *path = in_folder("brasa_cuda.so");
     write_file(path, "nothing", 7);

@@ -60,7 +60,7 @@ def test_help():
     check("schedules", "cosine" in optimizers)
     check("model files", "classify 10" in works("help", "models"))
     for words in [["--help"], ["help", "layers"], ["help", "optimizers"], ["help", "models"], ["help", "data"],
-                  ["help", "experiments"], ["models"],
+                  ["help", "experiments"], ["help", "environment"], ["models"],
                   ["dialects"], ["doctor"]] + [["help", *verb.split()] for verb in VERBS]:
         wide = [line for line in works(*words).splitlines() if len(line) > 80 or line != line.rstrip()]
         if words == ["doctor"]:  # a compiler's or CPU's name is as long as it is
@@ -214,6 +214,30 @@ def test_doctor():
     check("text", "threads" in works("doctor"))
 
 
+def test_environment(folder):
+    """A value that means nothing is told once, with those that do; the verb runs all the same."""
+    page = works("help", "environment")
+    for name in ("BACKENDS", "CACHE", "CUDNN", "ISA", "PEERS", "TUNE"):
+        check("its page has BRASA_" + name, "\nBRASA_%s=" % name in page, page)
+    check("with the value that is set", "\n  now: avx2\n" in run("help", "environment", env={"BRASA_ISA": "avx2"}).stdout)
+    bad = {"BRASA_ISA": ("avx99", "BRASA_ISA: expected ref, avx2 or avx512, got 'avx99': it is passed over"),
+           "BRASA_TUNE": ("0", "BRASA_TUNE: expected on or off, got '0': it is passed over"),
+           "BRASA_BACKENDS": ("/nowhere", "BRASA_BACKENDS: expected a folder, got '/nowhere': no GPU will be found")}
+    for name, (value, said) in bad.items():
+        r = run("explain", "letter_mlp", "--json", env={name: value, "BRASA_CACHE": "off"})
+        check("%s=%s" % (name, value), r.returncode == 0 and r.stderr == "brasa: note: %s\n" % said and json.loads(r.stdout), r)
+    r = run("models", env={name: value for name, (value, _) in bad.items()})
+    check("each once", r.returncode == 0 and r.stderr.count("\n") == 3, r.stderr)
+    check("--help is no use of them", not run("models", "--help", env={"BRASA_ISA": "avx99"}).stderr)
+    for name, values in (("BRASA_ISA", ("ref", "avx2", "avx512", "")), ("BRASA_TUNE", ("on", "off", "")),
+                         ("BRASA_BACKENDS", (folder, ""))):
+        for value in values:
+            r = run("models", env={name: value})
+            check("%s=%s" % (name, value), r.returncode == 0 and not r.stderr, r.stderr)
+    r = run("explain", "letter_mlp", "--device", "cuda", env={"BRASA_BACKENDS": folder})
+    check("an empty folder of backends", r.returncode == 1 and "no brasa_cuda.so in %s, where BRASA_BACKENDS" % folder in r.stderr, r)
+
+
 def test_dialects():
     rows = gives("dialects")
     rates = {d["name"]: d["adadelta_rate"] for d in rows}
@@ -313,6 +337,7 @@ test_devices()
 test_doctor()
 test_dialects()
 with tempfile.TemporaryDirectory() as temporary:
+    test_environment(temporary)
     test_files(temporary)
 test_refusals()
 test_output()

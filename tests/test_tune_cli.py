@@ -75,8 +75,10 @@ def test_files():
         works("explain", "n.net", "--tuned", cache=None, **variables)
         check("kept in " + place, os.path.exists(os.path.join(place, "kernels.txt")) or not os.path.exists("cache/kernels.txt"))
     before = sorted(os.listdir("."))
-    for cache in ("off", "/proc/nowhere"):
-        works("explain", "n.net", "--tuned", cache=cache)
+    refused = "brasa: note: BRASA_CACHE: expected a folder, or off, got '%s': times of kernels are not kept\n"
+    for cache in ("off", "/proc/nowhere", "n.net"):
+        r = run("explain", "n.net", "--tuned", cache=cache)
+        check("cache " + cache, r.returncode == 0 and r.stderr == (refused % cache if cache != "off" else ""), r)
     check("nothing is kept elsewhere", sorted(os.listdir(".")) == before, os.listdir("."))
     check("doctor knows off", json.loads(works("doctor", "--json", cache="off"))["tuning"]["cache"] is None)
     r = run("explain", "n.net", "--tuned", "--no-tune")
@@ -163,11 +165,12 @@ def test_no_tune():
 def test_nowhere():
     """A choice that cannot be kept is not made: runs repeat."""
     events(*TRAIN, "--epochs", "1", "--no-tune", "--out", "first")
-    for name, cache in ("off", "off"), ("unwritable", "/proc/nowhere"):
-        told = events(*TRAIN, "--epochs", "1", "--out", name, cache=cache)
+    for name, how, noted in (("off", {"cache": "off"}, 0), ("unusable", {"cache": "/proc/nowhere", "said": "note: BRASA_CACHE"}, 0),
+                             ("unwritable", {"cache": None, "XDG_CACHE_HOME": "/proc/nowhere"}, 1)):
+        told = events(*TRAIN, "--epochs", "1", "--out", name, **how)
         notes = [e["text"] for e in told if e["event"] == "note"]
         check(name + ": nothing is timed", "tune" not in kinds(told), kinds(told))
-        check(name + ": a note says so, unless it was wished", len(notes) == (name != "off") and all("/proc/nowhere" in n for n in notes), notes)
+        check(name + ": one note says so, unless it was wished", len(notes) == noted and all("/proc/nowhere" in n for n in notes), notes)
         check(name + ": the first kernels", digest(name, "weights.safetensors") == digest("first", "weights.safetensors"))
 
 

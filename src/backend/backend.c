@@ -37,6 +37,7 @@ static void *open_library(const char *name, char *why, size_t why_size)
     static const char *const places[] = {"", "/brasa", "/../" BRASA_LIBDIR "/brasa"};
     char folder[PATH_SIZE / 2], path[PATH_SIZE];
     const char *given = getenv("BRASA_BACKENDS");
+    given = given && *given ? given : NULL;
     own_folder(folder);
     for (int i = 0; i < (given ? 1 : 3); i++) {
         snprintf(path, sizeof path, "%.2000s%s/brasa_%s.so", given ? given : folder, places[i], name);
@@ -47,10 +48,14 @@ static void *open_library(const char *name, char *why, size_t why_size)
             snprintf(why, why_size, "%.200s cannot be opened: %.280s", path, dlerror());
         return file;
     }
-    snprintf(why, why_size,
-             "this build has no brasa_%s.so: it is made where CUDA's compiler and cuDNN's headers are "
-             "(see docs/cuda.md)",
-             name);
+    if (given)
+        snprintf(why, why_size, "there is no brasa_%s.so in %.300s, where BRASA_BACKENDS says that it is", name,
+                 given);
+    else
+        snprintf(why, why_size,
+                 "this build has no brasa_%s.so: it is made where CUDA's compiler and cuDNN's headers are "
+                 "(see docs/cuda.md)",
+                 name);
     return NULL;
 }
 

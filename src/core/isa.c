@@ -35,12 +35,3 @@ isa isa_available(void)
             return i;
     return found;
 }
-
-bool isa_limit_known(void)
-{
-    const char *limit = getenv("BRASA_ISA");
-    for (isa i = ISA_ANY; limit && i <= ISA_AVX512; i++)
-        if (strcmp(limit, names[i]) == 0)
-            return true;
-    return !limit;
-}
