@@ -63,6 +63,10 @@ def test_alone(folder):
     check("a Python that is not there", r.returncode == 0 and "Brasa alone" in r.stderr, r.stderr)
     r = bench("--networks", "letter_mlp", "--out", out, "--no-torch", "--minutes", "0")
     check("no time", r.returncode == 1 and "no time was left" in r.stderr and not os.path.exists(out), r.stderr)
+    for nowhere in os.path.join(folder, "nowhere", "out.jsonl"), folder:
+        r = bench("--networks", "letter_mlp", "--out", nowhere, "--brasa", script(folder, "unasked", "#!/bin/sh\necho asked >&2\nexit 1\n"))
+        check("what cannot be written is told at once", r.returncode == 1 and not r.stdout and r.stderr.startswith("bench: ")
+              and r.stderr.count("\n") == 1 and nowhere in r.stderr, (r.returncode, r.stdout, r.stderr))
     r = bench("--brasa", os.path.join(folder, "nothing"))
     check("no program", r.returncode == 1 and "nothing" in r.stderr and "Traceback" not in r.stderr, r.stderr)
 
@@ -79,7 +83,7 @@ def test_beside_torch(folder):
     check("in turn", len(theirs["rounds"]) == 3 and len(row["brasa"]["rounds"]) == 3, row)
     ratio = "%.2f" % (0.5 / row["brasa"]["median_s"])
     check("ratio", ratio in r.stdout and row["torch"] == "9.9.9", (ratio, r.stdout))
-    r = bench("--markdown", "--out", out)
+    r = bench("--markdown", "--out", out, "--brasa", os.path.join(folder, "nothing"))  # which is not asked
     check("as Markdown", r.returncode == 0 and "| mnist_cnn | 128 | 1 |" in r.stdout and f"| {ratio} |" in r.stdout
           and "PyTorch 9.9.9" in r.stdout, r.stdout)
     r = bench("--networks", "letter_mlp", "--out", out, "--no-torch")

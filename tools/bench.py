@@ -397,6 +397,14 @@ def check_old(path):
                 sys.exit(f"{path} is no file of a quick run, which would be begun anew: give --out another name, or --full")
 
 
+def full_path(o):
+    return os.path.join(os.path.dirname(os.path.abspath(o.brasa)), "bench-full.jsonl")
+
+
+def out_path(o):
+    return o.out or (full_path(o) if o.full else os.path.join(os.path.dirname(full_path(o)), "bench.jsonl"))
+
+
 def positive(text):
     number = int(text)
     if number < 1:
@@ -404,13 +412,21 @@ def positive(text):
     return number
 
 
+def check_writable(path):
+    """Told before anything is measured that could not be kept then."""
+    there = os.path.exists(path)
+    with open(path, "ab"):
+        pass
+    if not there:
+        os.remove(path)
+
+
 class Bench:
     def __init__(self, o):
         self.full, self.seconds, self.turn, self.python, self.torch = o.full, o.minutes * 60, o.turn, None, None
+        self.full_path, self.path = full_path(o), out_path(o)
+        check_writable(self.path)
         self.brasa = Brasa(o.brasa)
-        folder = os.path.dirname(os.path.abspath(o.brasa))
-        self.full_path = os.path.join(folder, "bench-full.jsonl")
-        self.path = o.out or (self.full_path if o.full else os.path.join(folder, "bench.jsonl"))
         all_threads = self.brasa.machine["threads"]
         threads = o.threads or ([all_threads, 1] if o.full and all_threads > 1 else [all_threads])
         batches = o.batches or ([1, 8, 32, 100] if o.full else [1, 32])
@@ -508,10 +524,10 @@ def main():
     p.add_argument("--no-torch", action="store_true", help="Brasa alone")
     o = p.parse_args()
     try:
-        bench = Bench(o)
         if o.markdown:
-            print(markdown(list(read_rows(bench.path).values())), end="")
+            print(markdown(list(read_rows(out_path(o)).values())), end="")
             return 0
+        bench = Bench(o)
         bench.find_torch(o)
         return bench.run()
     except (Failed, OSError) as reason:
