@@ -101,11 +101,7 @@ INLINE void product(const int vectors, const float *seen, const vec *given, int6
 {
     vec sum[LINES][PANEL] = {{{0}}};
     add_products(HALF, vectors, seen, 1, BLOCK, given, rows, sum);
-#pragma GCC unroll 8
-    for (int l = 0; l < HALF; l++)
-#pragma GCC unroll 2
-        for (int v = 0; v < vectors; v++)
-            sums[l * PANEL + v] += sum[l][v];
+    end_sums(HALF, vectors, sum, sums, true);
 }
 
 static void multiply(const job *j, const piece *p, int64_t count)

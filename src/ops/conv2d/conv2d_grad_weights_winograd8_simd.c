@@ -53,18 +53,9 @@ typedef void plane_product(const float *seen, int64_t next, const vec *dout, int
 
 INLINE void add_tiles(const int lines, const float *seen, int64_t next, const vec *dout, int64_t tiles, vec *sums)
 {
-    vec sum[LINES][PANEL];
-#pragma GCC unroll 16
-    for (int l = 0; l < lines; l++) {
-        sum[l][0] = sums[l * PANEL];
-        sum[l][1] = sums[l * PANEL + 1];
-    }
+    vec sum[LINES][PANEL] = {{{0}}};
     add_products(lines, PANEL, seen, 1, next, dout, tiles, sum);
-#pragma GCC unroll 16
-    for (int l = 0; l < lines; l++) {
-        sums[l * PANEL] = sum[l][0];
-        sums[l * PANEL + 1] = sum[l][1];
-    }
+    end_sums(lines, PANEL, sum, sums, true);
 }
 
 #define PRODUCT(lines)                                                                                               \

@@ -13,9 +13,7 @@
  */
 #include "ops/conv2d/stride2.h"
 
-/* Tiles of a run, the fewest of a part, channels of a chunk. And of a sum: these are added up afterwards, which makes
- * the errors of 512 channels about half as large. */
-enum { RUN = 28, FEW_TILES = 16, CHUNK = 128, SUM = 64 };
+enum { RUN = 28, FEW_TILES = 16, CHUNK = 128 }; /* tiles of a run, the fewest of a part, channels of a chunk */
 
 typedef struct job {
     const arg *src, *wei, *bia, *dst; /* by the data: src is ddst, dst is dsrc */
@@ -212,11 +210,7 @@ INLINE void product_of(const int lines, const int vectors, const float *seen, in
         vec sum[LINES][PANEL] = {{{0}}};
         for (int64_t i = b; i < blocks && i < b + SUM / BLOCK; i++, seen += apart * BLOCK, weights += BLOCK * PANEL)
             add_products(lines, vectors, seen, BLOCK, 1, weights, BLOCK, sum);
-#pragma GCC unroll 16
-        for (int l = 0; l < lines; l++)
-#pragma GCC unroll 2
-            for (int v = 0; v < vectors; v++)
-                made[l * PANEL + v] = add || b > 0 ? made[l * PANEL + v] + sum[l][v] : sum[l][v];
+        end_sums(lines, vectors, sum, made, add || b > 0);
     }
 }
 
