@@ -369,7 +369,7 @@ brasa_status monitor_look(monitor *m, const char *phase)
     due(m, &m->switch_, now, PAUSE, look_switches, &s);
     look_memory(m, &s, now);
     count_epochs(m, phase, now);
-    return m->count ? keep(m, &s, now) : BRASA_OK;
+    return s.processes ? keep(m, &s, now) : BRASA_OK; /* who is over, and only not waited for yet, uses nothing */
 }
 
 /* --- ends ---------------------------------------------------------------------------------------------------- */
