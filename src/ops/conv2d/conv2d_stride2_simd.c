@@ -203,22 +203,11 @@ static void write_out(const job *j, int64_t k, int64_t first, int64_t count, con
 /* made[lines][PANEL] (+)= seen[blocks][apart][BLOCK] x weights[blocks][BLOCK][PANEL], for one group of one plane. */
 typedef void product(const float *seen, int64_t apart, const vec *weights, int64_t blocks, vec *made, bool add);
 
-INLINE void product_of(const int lines, const int vectors, const float *seen, int64_t apart, const vec *weights,
-                       int64_t blocks, vec *made, bool add)
-{
-    for (int64_t b = 0; b < blocks; b += SUM / BLOCK) {
-        vec sum[LINES][PANEL] = {{{0}}};
-        for (int64_t i = b; i < blocks && i < b + SUM / BLOCK; i++, seen += apart * BLOCK, weights += BLOCK * PANEL)
-            add_products(lines, vectors, seen, BLOCK, 1, weights, BLOCK, sum);
-        end_sums(lines, vectors, sum, made, add || b > 0);
-    }
-}
-
 #define PRODUCT_OF(lines, vectors)                                                                                   \
     static void product_##vectors##_##lines(const float *seen, int64_t apart, const vec *weights, int64_t blocks,    \
                                             vec *made, bool add)                                                     \
     {                                                                                                                \
-        product_of(lines, vectors, seen, apart, weights, blocks, made, add);                                         \
+        product_of(lines, vectors, seen, apart, weights, blocks *BLOCK, made, add);                                  \
     }
 #define PRODUCT(lines) PRODUCT_OF(lines, 1) PRODUCT_OF(lines, 2)
 #define POINTER(lines) {product_1_##lines, product_2_##lines},

@@ -108,37 +108,17 @@ static void write_out(const job *j, int64_t k, int64_t first, int64_t count, con
 
 /* --- the products ----------------------------------------------------------------------------------------------- */
 
-/* Of one plane: made[lines][PANEL] (+)= seen[blocks][LINES][BLOCK] x weights[depth][PANEL]. */
-typedef void plane_product(const float *seen, const vec *weights, int64_t depth, vec *made, bool add);
-
-INLINE void sums(const int lines, const float *seen, const vec *weights, int64_t depth, vec *made, bool add)
-{
-    vec sum[LINES][PANEL] = {{{0}}};
-    for (; depth > 0; depth -= BLOCK, seen += LINES * BLOCK, weights += BLOCK * PANEL)
-        add_products(lines, PANEL, seen, BLOCK, 1, weights, depth < BLOCK ? depth : BLOCK, sum);
-    end_sums(lines, PANEL, sum, made, add);
-}
+/* Of one plane: made[lines][PANEL] = seen[blocks][LINES][BLOCK] x weights[depth][PANEL]. */
+typedef void plane_product(const float *seen, const vec *weights, int64_t depth, vec *made);
 
 #define PRODUCT(lines)                                                                                               \
-    static void product_##lines(const float *seen, const vec *weights, int64_t depth, vec *made, bool add)           \
+    static void product_##lines(const float *seen, const vec *weights, int64_t depth, vec *made)                     \
     {                                                                                                                \
-        sums(lines, seen, weights, depth, made, add);                                                                \
+        product_of(lines, PANEL, seen, LINES, weights, depth, made, false);                                          \
     }
 #define POINTER(lines) product_##lines,
 EACH_LINES(PRODUCT)
 static plane_product *const products[LINES] = {EACH_LINES(POINTER)};
-
-/* All planes of a panel. The weights of a sum are in the first cache when the second group of tiles reads them. */
-static void multiply(const job *j, const vec *seen, const vec *weights, vec *made, int64_t count, int64_t lines)
-{
-    const int64_t depth = j->g.depth, group = j->g.blocks * LINES;
-    for (int p = 0; p < PLANES; p++, seen += j->seen_step, weights += j->weights_step, made += j->made_step)
-        for (int64_t c = 0; c < depth; c += SUM)
-            for (int64_t t = 0; t < count; t += lines)
-                products[(count - t < lines ? count - t : lines) - 1](
-                    (const float *)(seen + t / lines * group + c / BLOCK * LINES), weights + c * PANEL,
-                    depth - c < SUM ? depth - c : SUM, made + t * PANEL, c > 0);
-}
 
 /* --- the parts -------------------------------------------------------------------------------------------------- */
 
@@ -152,7 +132,11 @@ static void run_tiles(const job *j, int64_t first, int64_t count, const vec *wei
         see(g, j->src, place_of(g, first + t), copy, seen + t / lines * g->blocks * LINES + t % lines, LINES,
             j->seen_step);
     for (int64_t k = 0; k < g->K; k += PANEL, weights += PLANES * j->weights_step) {
-        multiply(j, seen, weights, made, count, lines);
+        for (int p = 0; p < PLANES; p++)
+            for (int64_t t = 0; t < count; t += lines)
+                products[(count - t < lines ? count - t : lines) - 1](
+                    (const float *)(seen + p * j->seen_step + t / lines * g->blocks * LINES),
+                    weights + p * j->weights_step, g->depth, made + p * j->made_step + t * PANEL);
         for (int64_t v = 0; v < PANEL && k + v < g->K; v++)
             write_out(j, k + v, first, count, made + v);
     }

@@ -123,10 +123,6 @@ INLINE void add_products(const int lines, const int vectors, const float *x, con
         }
 }
 
-/* A sum as long as add_products makes it loses digits with every product that it is longer; so it ends after SUM
- * channels, or a run of tiles, and these are added up. With 512 channels the errors are less than half as large. */
-enum { SUM = 64 };
-
 /* made[lines][PANEL] += sum, or = where there is nothing yet, the first `vectors` of a panel. */
 INLINE void end_sums(const int lines, const int vectors, vec sum[LINES][PANEL], vec *made, bool add)
 {
@@ -135,6 +131,23 @@ INLINE void end_sums(const int lines, const int vectors, vec sum[LINES][PANEL], 
 #pragma GCC unroll 2
         for (int v = 0; v < vectors; v++)
             made[l * PANEL + v] = add ? made[l * PANEL + v] + sum[l][v] : sum[l][v];
+}
+
+/* Channels of a sum: the longer it is, the more digits it loses. These are added up afterwards, which makes the
+ * errors of 512 channels less than half as large. Sums over tiles end with a run. */
+enum { SUM = 64 };
+
+/* made[lines][PANEL] (+)= seen[blocks][apart][BLOCK] x weights[depth][PANEL], the first `vectors` of a panel. */
+INLINE void product_of(const int lines, const int vectors, const float *seen, const int64_t apart, const vec *weights,
+                       int64_t depth, vec *made, bool add)
+{
+    for (int64_t c = 0; c < depth; c += SUM) {
+        const int64_t end = depth - c < SUM ? depth : c + SUM;
+        vec sum[LINES][PANEL] = {{{0}}};
+        for (int64_t i = c; i < end; i += BLOCK, seen += apart * BLOCK, weights += BLOCK * PANEL)
+            add_products(lines, vectors, seen, BLOCK, 1, weights, end - i < BLOCK ? end - i : BLOCK, sum);
+        end_sums(lines, vectors, sum, made, add || c > 0);
+    }
 }
 
 /* EACH_LINES(row) is row(1) row(2) ... row(LINES). */
