@@ -39,16 +39,27 @@ static bool in_range(const field *f, double value)
     return (f->low == 0 && f->high == 0) || (value >= f->low && value <= f->high);
 }
 
+/* Digits: strtod would take the "0x3" of a pair for a hexadecimal number. */
+static bool read_size(const char **text, int *out)
+{
+    const size_t digits = strspn(*text, "0123456789");
+    if (digits == 0 || digits > 9)
+        return false;
+    *out = (int)strtol(*text, NULL, 10);
+    *text += digits;
+    return true;
+}
+
 /* "3" or "3x5". */
 static bool read_pair(const char **text, int *h, int *w)
 {
-    if (!read_int(text, h))
+    if (!read_size(text, h))
         return false;
     *w = *h;
     if (**text != 'x')
         return true;
     ++*text;
-    return read_int(text, w);
+    return read_size(text, w);
 }
 
 static bool read_pads(const char *text, pads *p)
@@ -149,10 +160,8 @@ static void describe(const field *f, char *out, size_t size)
 static brasa_status refuse(brasa_context *ctx, const char *what, const field *f, const char *text)
 {
     char expected[256];
-    const bool hexadecimal = text[0] == '0' && (text[1] == 'x' || text[1] == 'X'); /* "0x24" looks like a size */
     describe(f, expected, sizeof expected);
-    return fail(ctx, BRASA_BAD_ARGUMENT, "%s: %s: expected %s, got '%s'%s", what, f->name, expected, text,
-                hexadecimal ? ", which is a hexadecimal number" : "");
+    return fail(ctx, BRASA_BAD_ARGUMENT, "%s: %s: expected %s, got '%s'", what, f->name, expected, text);
 }
 
 static const field *find(const field *list, const char *name, size_t length)

@@ -15,8 +15,7 @@ static const char *const flips[] = {"none", "horizontal", "vertical", NULL};
 
 const field transform_fields[] = {
     {"resize", FIELD_INT, AT(resize), "0", 0, 4096, NULL, false, "pixels of the shorter side; 0: stays"},
-    {"crop", FIELD_PAIR, AT(crop), "0", 0, 4096, NULL, false,
-     "height x width that are cut out; 0: all, 24x0: 24 rows"},
+    {"crop", FIELD_PAIR, AT(crop), "0", 0, 4096, NULL, false, "height x width that are cut out; 0: all of a side"},
     {"random_crop", FIELD_BOOL, AT(random_crop), "no", 0, 0, NULL, false, "in training cut out anywhere"},
     {"flip", FIELD_WORD, AT(flip), "none", 0, 0, flips, false, "in training, every other picture"},
     {"channels", FIELD_INT, AT(channels), "0", 0, 3, NULL, false, "1: grey, 3: colour; 0: as they come"},
@@ -54,9 +53,6 @@ brasa_status transform_shape(brasa_context *ctx, const transform *t, const datas
     if ((t->mean.count != 1 && t->mean.count != out[0]) || (t->std.count != 1 && t->std.count != out[0]))
         return fail(ctx, BRASA_BAD_ARGUMENT, "transform: mean and std: expected 1 or %d numbers, got %d and %d",
                     out[0], t->mean.count, t->std.count);
-    if (!t->crop.h && t->crop.w) /* "0x24", as a record would have it, is hexadecimal */
-        return fail(ctx, BRASA_BAD_ARGUMENT, "transform: crop: expected a height with the width of %d, got 0",
-                    t->crop.w);
     if (d->varied && (!t->crop.h || !t->crop.w))
         return fail(ctx, BRASA_BAD_ARGUMENT,
                     "transform: pictures of various sizes need a crop, as in resize=256 crop=224");

@@ -14,7 +14,7 @@ typedef enum flip { FLIP_NONE, FLIP_HORIZONTAL, FLIP_VERTICAL } flip;
 
 typedef struct transform {
     int resize;       /* the shorter side gets this many pixels, by area and lines between; 0: stays */
-    pair crop;        /* height and width cut out of it; 0: all, a width of 0: whole rows */
+    pair crop;        /* height and width cut out of it; 0: all of that side */
     bool random_crop; /* anywhere in training; else, and in evaluation, the middle */
     int flip;         /* half of the pictures, in training */
     int channels;     /* 1: grey, 3: colour; 0: as they come */
