@@ -40,6 +40,10 @@ static const variable variables[] = {
      NULL},
     {"BRASA_CUDNN", "a file, a folder, or off", "libcudnn, in the same way", NULL, NULL},
     {"BRASA_ISA", "ref, avx2 or avx512", "the most that kernels may use of the processor", is_isa, passed_over},
+    {"BRASA_LAB", "a folder",
+     "with the lab's runners and locks; without it, share/brasa/lab/peers beside the program, or what it was built "
+     "from",
+     NULL, NULL},
     {"BRASA_PEERS", "a folder",
      "where `brasa lab install` puts frameworks; without it, $XDG_DATA_HOME/brasa/peers or "
      "~/.local/share/brasa/peers",

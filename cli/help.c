@@ -208,7 +208,7 @@ static int help_experiments(const options *o)
 static int help_environment(const options *o)
 {
     (void)o;
-    printf("These variables are read where they are set. Options of a verb win over them.\n\n");
+    printf("These variables are read where they are set.\n\n");
     for (int i = 0; variable_at(i); i++) {
         const char *now = getenv(variable_at(i)->name);
         heading("%s=%s", variable_at(i)->name, variable_at(i)->takes);

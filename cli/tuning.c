@@ -45,12 +45,11 @@ bool tuning_cache(char path[TUNING_PATH_SIZE], bool make)
         length = snprintf(path, TUNING_PATH_SIZE, "%s/brasa/kernels.txt", xdg);
     else if (home && *home == '/')
         length = snprintf(path, TUNING_PATH_SIZE, "%s/.cache/brasa/kernels.txt", home);
-    if (length < 0 || length >= TUNING_PATH_SIZE)
-        return false;
-    if (make)
+    const bool fits = length >= 0 && length < TUNING_PATH_SIZE;
+    if (fits && make)
         make_folders(path);
-    if (!own || !*own || usable(path, make))
-        return true;
+    if (!own || !*own || (fits && usable(path, make)))
+        return fits;
     if (!told)
         complain(DONE, "note: BRASA_CACHE: expected a folder, or off, got '%.200s': times of kernels are not kept",
                  own);
@@ -61,10 +60,12 @@ bool tuning_cache(char path[TUNING_PATH_SIZE], bool make)
 static bool look_on(void *user, int64_t done, int64_t total, const char *note)
 {
     tuning *t = user;
-    if (note)
+    if (note) {
+        progress_end(&t->progress); /* whose line it would be written behind */
         complain(DONE, "note: %s", note);
-    else
+    } else {
         progress_show(&t->progress, "timing kernels, node %lld of %lld", (long long)done + 1, (long long)total);
+    }
     return true;
 }
 

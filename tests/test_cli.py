@@ -1,5 +1,5 @@
 """The program from outside: every verb, its help, its JSON, and one clear line for everything that can be wrong."""
-import json, os, pty, subprocess, sys, tempfile
+import json, os, pty, re, subprocess, sys, tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "tools"))
 from checks import BRASA, SOURCE, check, finish
@@ -214,11 +214,21 @@ def test_doctor():
     check("text", "threads" in works("doctor"))
 
 
+def variables_read():
+    """Those that the program and its libraries ask for, by their source."""
+    names = set()
+    for top in ("src", "cli"):
+        for folder, _, files in os.walk(os.path.join(SOURCE, top)):
+            for file in files:
+                with open(os.path.join(folder, file), encoding="utf-8") as text:
+                    names.update(re.findall(r'"(BRASA_[A-Z_]+)"', text.read()))
+    return names
+
+
 def test_environment(folder):
     """A value that means nothing is told once, with those that do; the verb runs all the same."""
     page = works("help", "environment")
-    for name in ("BACKENDS", "CACHE", "CUDNN", "ISA", "PEERS", "TUNE"):
-        check("its page has BRASA_" + name, "\nBRASA_%s=" % name in page, page)
+    check("its page has all that are read", set(re.findall(r"^(BRASA_\w+)=", page, re.M)) == variables_read(), page)
     check("with the value that is set", "\n  now: avx2\n" in run("help", "environment", env={"BRASA_ISA": "avx2"}).stdout)
     bad = {"BRASA_ISA": ("avx99", "BRASA_ISA: expected ref, avx2 or avx512, got 'avx99': it is passed over"),
            "BRASA_TUNE": ("0", "BRASA_TUNE: expected on or off, got '0': it is passed over"),
