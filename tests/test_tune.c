@@ -244,38 +244,6 @@ TEST(inputs_are_numbers)
     close_all(&f);
 }
 
-/* Nor is what the run before rewrote: parameters and what an optimizer remembers. */
-TEST(rewritten_inputs_are_numbers)
-{
-    static const char *const optimizers[] = {"sgd", "adam"};
-    for (int o = 0; o < 2; o++) {
-        CASE("%s", optimizers[o]);
-        fixture f = {0};
-        const brasa_session_options session = {.optimizer = o ? "adam lr=0.1" : "sgd lr=0.1 momentum=0.9"};
-        CHECK_STATUS(open_session(&f, (brasa_tuning){0}, session), BRASA_OK);
-        REQUIRE(f.s);
-        graph *g = &f.s->current->graph;
-        layout usual[16];
-        char avx2[40], ref[40];
-        snprintf(avx2, sizeof avx2, "%s_avx2", optimizers[o]);
-        snprintf(ref, sizeof ref, "%s_ref", optimizers[o]);
-        tuner *t = new_tuner(&f);
-        t->run = spoil;
-        int i = 0;
-        while (i < g->nnodes && strcmp(g->nodes[i].op->name, optimizers[o]) != 0)
-            i++;
-        REQUIRE(i < g->nnodes && g->nodes[i].nin + g->nodes[i].nout <= 16);
-        const node *n = &g->nodes[i];
-        for (int k = 0; k < n->nin + n->nout; k++)
-            usual[k] = g->values[k < n->nin ? n->in[k] : n->out[k - n->nin]].layout;
-        choice c = {.count = 2, .tried = {{.kernel = avx2}, {.kernel = ref}}};
-        CHECK_STATUS(tuner_measure(t, g, i, usual, &c), BRASA_OK);
-        CHECK_INT(c.tried[1].nanoseconds, 1000);
-        tuner_free(t);
-        close_all(&f);
-    }
-}
-
 /* Small nodes run on one thread, and their workspaces are for one: so they must be timed. What is written past them
  * is found by the sanitizers, or by what it destroys. */
 TEST(small_nodes_on_many_threads)
@@ -591,6 +559,29 @@ TEST(record_stands)
         close_all(&f);
     }
     CHECK(timed > 0);
+}
+
+/* A record of another build: its choice is not to be had, so that the fastest of those that are counts. */
+TEST(recorded_kernel_is_gone)
+{
+    if (!has_choice())
+        SKIP(no_choice);
+    char record[300], first[100], slower[110];
+    snprintf(record, sizeof record, "%s", in_folder("gone.txt"));
+    fixture f = {0};
+    CHECK_STATUS(open_session(&f, (brasa_tuning){.measure = true}, (brasa_session_options){0}), BRASA_OK);
+    snprintf(first, sizeof first, "%s ", kernel_of(&f, "b"));
+    snprintf(slower, sizeof slower, "%s9", first);
+    CHECK_STATUS(brasa_session_save_tuning(f.s, record), BRASA_OK);
+    close_all(&f);
+    edit_file(record, first, slower); /* a digit more */
+    edit_file(record, "*", "*gone 1\t");
+    CHECK_STATUS(open_session(&f, (brasa_tuning){.record = record}, (brasa_session_options){0}), BRASA_OK);
+    first[strlen(first) - 1] = '\0';
+    CHECK(strcmp(kernel_of(&f, "b"), first) != 0);
+    const node *n = find_node(&f.s->current->graph, "b");
+    CHECK(n && n->choice);
+    close_all(&f);
 }
 
 TEST(nowhere_to_keep)

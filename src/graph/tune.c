@@ -175,9 +175,9 @@ static choice *find_recorded(const tuner *t, const char *key)
 static choice *find(const tuner *t, const place *p, const choice *wanted)
 {
     char old[TUNE_KEY_SIZE];
-    choice *found = find_recorded(t, wanted->node);
-    if (!found && t->recorded && describe(p, true, old))
-        found = find_recorded(t, old);
+    choice *found = t->recorded && describe(p, true, old) ? find_recorded(t, old) : NULL;
+    if (!found)
+        found = find_recorded(t, wanted->node);
     if (found || !t->nslots)
         return found;
     const uint64_t hash = hash_of(t->machine, wanted->node);
@@ -272,6 +272,24 @@ static void find_usual(const graph *g, const node *n, const layout *first, layou
     }
 }
 
+/* The kernel that was chosen, or the fastest that is left: this build may not have all those of a record. */
+static const kernel *fastest_here(const graph *g, const node *n, const choice *c)
+{
+    const kernel *best = kernel_find(g->ctx, n->op, g->real, c->tried[c->best].kernel);
+    int64_t least = INT64_MAX;
+    if (best)
+        return best;
+    for (int i = 0; i < c->count; i++) {
+        const tried *t = &c->tried[i];
+        const kernel *k = kernel_find(g->ctx, n->op, g->real, t->kernel);
+        if (!k || t->nanoseconds <= 0 || t->nanoseconds >= least)
+            continue;
+        least = t->nanoseconds;
+        best = k;
+    }
+    return best;
+}
+
 brasa_status tuner_choose(tuner *t, graph *g, int i, const kernel **best)
 {
     node *n = &g->nodes[i];
@@ -302,8 +320,8 @@ brasa_status tuner_choose(tuner *t, graph *g, int i, const kernel **best)
         return BRASA_OK;
     c->used = true;
     n->choice = c;
-    *best = kernel_find(g->ctx, n->op, g->real, c->tried[c->best].kernel);
-    if (!*best) /* of a record: this build does not have it */
+    *best = fastest_here(g, n, c);
+    if (!*best)
         n->choice = NULL;
     return BRASA_OK;
 }

@@ -1,7 +1,7 @@
 /* tune_file.c - choices on disk: see tune.h.
  *
  * A line of text for each, tabs between the parts: the machine, the node, then each kernel with its time in
- * nanoseconds, a * before the one that was taken. The newest is the last. The file may have been edited, cut off, or
+ * nanoseconds, a * before the one that was taken. New ones come last. The file may have been edited, cut off, or
  * be another's: a line that is not just so is passed over, and gone when the file is written again. It is replaced as
  * a whole, under a lock on its folder, so that processes that write at the same time lose nothing of each other. */
 #define _GNU_SOURCE

@@ -39,7 +39,6 @@ typedef struct trials {
     int64_t *offset; /* of inputs and outputs in the room, the same for all; last, that of the workspace */
     int64_t inputs;  /* bytes of them, from the beginning of the room */
     int64_t bytes;   /* of the room */
-    bool rewrites;   /* some inputs are outputs, too */
 } trials;
 
 int64_t tuner_clock(void)
@@ -139,7 +138,6 @@ static void place(trials *t)
     t->bytes = 0;
     for (int k = 0; k < args; k++) {
         const int same = rewritten(t->n, k);
-        t->rewrites |= same >= 0;
         int64_t most = 0;
         for (int i = 0; i < t->count; i++)
             if (t->trial[i].taken && stored_bytes(t, &t->trial[i], k) > most)
@@ -267,8 +265,6 @@ static brasa_status race(const trials *t, int64_t *least)
     do
         for (int i = 0; i < t->count; i++) {
             int64_t took = 0;
-            if (in[i] && t->rewrites)
-                set_inputs(t);
             const brasa_status status = in[i] ? t->tuner->run(&t->trial[i].step, &took) : BRASA_OK;
             if (status != BRASA_OK)
                 return status;
