@@ -46,6 +46,7 @@ static void build_small_pictures(brasa_graph *g)
     x = brasa_relu(brasa_apply(x, "conv 70 1x1 name=conv2"));
     x = brasa_relu(brasa_apply(x, "conv 40 3x3 stride=2 pad=1 name=conv3"));
     x = brasa_relu(brasa_apply(x, "conv 17 3x3 pad=1 bias=no name=conv4"));
+    x = brasa_relu(brasa_apply(x, "conv 20 2x3 pad=0,2,1,2 dilation=1x2 name=conv5"));
     brasa_apply(brasa_flatten(x), "classify 5 name=fc");
 }
 
@@ -175,11 +176,11 @@ TEST(trains_as_apart)
         check_training("mlp", build_mlp, 3, 0, optimizer_at(i)->op->name);
         check_training("conv", build_conv, 2, 0, optimizer_at(i)->op->name);
     }
-    check_training("small pictures", build_small_pictures, 1, 3, "adam epsilon=0.01");
+    check_training("small pictures", build_small_pictures, 1, 4, "adam epsilon=0.01");
     for (int i = 0; i < 2; i++) {
         check_training("mlp", build_mlp, 3, 0, others[i]);
         check_training("conv", build_conv, 2, 0, others[i]);
-        check_training("small pictures", build_small_pictures, 1, 3, others[i]);
+        check_training("small pictures", build_small_pictures, 1, 4, others[i]);
     }
 }
 

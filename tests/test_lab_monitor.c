@@ -194,6 +194,31 @@ static void many_short_children(void)
         waitpid(run_child(spin_short), NULL, 0);
 }
 
+TEST(no_samples_of_who_is_over)
+{
+    start();
+    monitor *m;
+    pool p = {.ctx = ctx};
+    monitor_totals t;
+    store_sample *s;
+    int count, how;
+    m = watch_child(spin_short, 0);
+    REQUIRE(m);
+    siginfo_t ended;
+    CHECK_INT(waitid(P_ALL, 0, &ended, WEXITED | WNOWAIT), 0); /* it is over, and stays in the list */
+    for (int i = 0; i < 4; i++) {
+        sleep_for(0.11);
+        CHECK_STATUS(monitor_look(m, "epoch"), BRASA_OK);
+    }
+    CHECK(monitor_reap(m, &how));
+    CHECK_STATUS(monitor_results(m, &p, &t, &s, &count), BRASA_OK);
+    monitor_end(m);
+    CHECK_INT(count, 0);
+    CHECK(t.cpu_seconds >= 0.01);
+    pool_free(&p);
+    stop();
+}
+
 TEST(time_of_short_lived_children_counts)
 {
     start();

@@ -1,7 +1,8 @@
 /* conv2d_grad_weights_stride2_simd.c - the gradient of 3 x 3 weights with stride 2 by Winograd's algorithm
- * (stride2.h), in pieces (pieces.h) whose buffers are seen   [plane][block of C][row] given
- * [plane][panel][row][PANEL] sums   [plane][panel][input channel][PANEL]
- */
+ * (stride2.h), in pieces (pieces.h) whose buffers are
+ *     seen   [plane][block of C][row]
+ *     given  [plane][panel][row][PANEL]
+ *     sums   [plane][panel][input channel][PANEL] */
 #include "ops/conv2d/pieces.h"
 #include "ops/conv2d/stride2.h"
 
