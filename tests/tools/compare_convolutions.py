@@ -43,7 +43,9 @@ def fastest(o, batch, layer, threads):
         told = bench(o.brasa, "ops", "conv2d", f"{batch}x{channels}x{size}x{size}", settings + " bias=no", "--threads", threads,
                      "--seconds", o.seconds, "--quiet")
         for row in told["rows"]:
-            which = max((p for p, _ in PASSES if row["kernel"].startswith(p + "_")), key=len)
+            which = max((p for p, _ in PASSES if row["kernel"].startswith(p + "_")), key=len, default=None)
+            if not which or row["kernel"].startswith("conv2d_update"):  # reorders; or an update, which is more than a gradient
+                continue
             kernels = best.setdefault(which, {})
             name = row["kernel"][len(which) + 1:]
             if name not in kernels or row["fastest_us"] < kernels[name]["fastest_us"]:
