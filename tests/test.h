@@ -167,6 +167,10 @@ int main(int argc, char **argv)
         tests.now->run();
         test_close();
     }
+    if (tests.passed_total + tests.failed_total + tests.skipped_total == 0) {
+        printf("FAILED: no test has '%s' in its name\n", only);
+        tests.failed_total++;
+    }
     printf("%d passed, %d failed", tests.passed_total, tests.failed_total);
     if (tests.skipped_total)
         printf(", %d skipped", tests.skipped_total);
