@@ -58,6 +58,12 @@ static int build_stride2_data(graph *g, const int *in)
     return layer(g, "conv2d", "64 3x3 stride=2 pad=1", 1, in);
 }
 
+/* Pictures of 522 x 522 end in parts of tiles, which are not streamed. */
+static int build_winograd(graph *g, const int *in)
+{
+    return layer(g, "relu", "", 1, (int[]){layer(g, "conv2d", "16 3x3 pad=1", 1, in)});
+}
+
 static int build_winograd8(graph *g, const int *in)
 {
     return layer(g, "conv2d", "16 5x5 pad=2", 1, in);
@@ -86,6 +92,7 @@ static const struct network {
     {"strassen", "128x184x184", build_strassen, "strassen", false, {"conv2d_strassen", "data_strassen"}},
     {"stride2", "32x260x260", build_stride2, "stride2", false, {"conv2d_stride2"}},
     {"stride2, by the data", "64x260x260", build_stride2_data, "stride2", false, {"data_stride2"}},
+    {"winograd", "16x522x522", build_winograd, "winograd_a", false, {"conv2d_winograd", "data_winograd"}},
     {"winograd8", "16x520x520", build_winograd8, "winograd8", false, {"conv2d_winograd8", "data_winograd8"}},
 };
 enum { NETWORKS = sizeof networks / sizeof networks[0] };

@@ -35,6 +35,7 @@ typedef struct job {
     const arg *src, *wei, *bia, *dst; /* by the data: src is ddst, dst is dsrc */
     bool turned;                      /* the weights are */
     bool keep;                        /* the transformed weights, all of them, for all threads */
+    bool stream;                      /* the output goes past the caches */
     activation act;
     tiling tiles;
     int64_t C, K;                               /* blocks */
@@ -74,6 +75,7 @@ static job job_here(const step *s)
     j.wei = &s->in[data ? 0 : 1];
     j.bia = s->nin > 2 ? &s->in[2] : NULL;
     j.dst = dst;
+    j.stream = is_huge(dst);
     return j;
 }
 
@@ -115,7 +117,8 @@ static void transform_weights(const job *j, int64_t k, int64_t c, int64_t count,
 /* A tile of outputs of one block, finished. */
 typedef void writer(const vec *made, int64_t apart, const vec *bias, vec *to, int64_t row);
 
-INLINE void write_as(const activation act, const vec *made, int64_t apart, vec bias, vec *to, int64_t row)
+INLINE void write_as(const activation act, const bool stream, const vec *made, int64_t apart, vec bias, vec *to,
+                     int64_t row)
 {
     vec out[TILE][TILE];
     square_output(made, SEEN * apart, apart, out[0], TILE, 1);
@@ -123,31 +126,41 @@ INLINE void write_as(const activation act, const vec *made, int64_t apart, vec b
     for (int i = 0; i < TILE; i++)
 #pragma GCC unroll 4
         for (int l = 0; l < TILE; l++)
-            to[i * row + l] = vec_activate(out[i][l] + bias, act);
+            vec_store(to + i * row + l, vec_activate(out[i][l] + bias, act), stream);
 }
 
-#define WRITER(name, act)                                                                                            \
+#define WRITER(name, act, stream)                                                                                    \
     static void name(const vec *made, int64_t apart, const vec *bias, vec *to, int64_t row)                          \
     {                                                                                                                \
-        write_as(act, made, apart, *bias, to, row);                                                                  \
+        write_as(act, stream, made, apart, *bias, to, row);                                                          \
     }
-WRITER(write_plain, ACT_NONE)
-WRITER(write_relu, ACT_RELU)
-WRITER(write_relu6, ACT_RELU6)
+WRITER(write_plain, ACT_NONE, false)
+WRITER(write_relu, ACT_RELU, false)
+WRITER(write_relu6, ACT_RELU6, false)
+WRITER(stream_plain, ACT_NONE, true)
+WRITER(stream_relu, ACT_RELU, true)
+WRITER(stream_relu6, ACT_RELU6, true)
 #undef WRITER
+
+static writer *const writers[][2] = {
+    /* by activation, and whether past the caches */
+    [ACT_NONE] = {write_plain, stream_plain},
+    [ACT_RELU] = {write_relu, stream_relu},
+    [ACT_RELU6] = {write_relu6, stream_relu6},
+};
 
 /* Output block k of the tiles from `first` on. */
 static void write_out(const job *j, int64_t k, int64_t first, int64_t count, const vec *made)
 {
     const int64_t P = j->dst->shape.dim[2], Q = j->dst->shape.dim[3];
     const vec bias = bias_of(j->bia, k);
-    writer *write = j->act == ACT_NONE ? write_plain : j->act == ACT_RELU ? write_relu : write_relu6;
+    writer *write = writers[j->act][false], *write_whole = writers[j->act][j->stream];
     place p = place_of(&j->tiles, first);
     for (int64_t t = 0; t < count; t++, made += PANEL, place_next(&j->tiles, &p)) {
         const int64_t y = p.y * TILE, x = p.x * TILE;
         vec *to = plane_at(j->dst, p.n, k) + y * Q + x, part[TILE][TILE];
         if (y + TILE <= P && x + TILE <= Q) {
-            write(made, j->made_step, &bias, to, Q);
+            write_whole(made, j->made_step, &bias, to, Q);
             continue;
         }
         write(made, j->made_step, &bias, part[0], TILE);
@@ -282,7 +295,7 @@ static void run_tiles(const job *j, const step *s, int64_t first, int64_t count,
                 transform_weights(j, o + v, c, chunk_at(j, c), weights + v);
             const bool last = c + j->chunk >= j->C;
             ahead src = ahead_seen(&j->tiles, j->src, (span){0, j->C}, first + count, last ? soon : 0);
-            ahead dst = ahead_made(&j->tiles, j->dst, (span){o, o + vectors}, first, last ? count : 0);
+            ahead dst = ahead_made(&j->tiles, j->dst, (span){o, o + vectors}, first, last && !j->stream ? count : 0);
             multiply(j, seen, weights, made, count, lines, c, chunk_at(j, c), vectors, &src, &dst);
             weights += j->keep ? PLANES * j->weights_step : 0;
         }
@@ -306,6 +319,7 @@ static void parts_range(const step *s, int64_t begin, int64_t end)
                       (vec *)s->workspace + j.kept + part * j.size);
         }
     }
+    vec_stream_end(j.stream);
 }
 
 static brasa_status run(const step *s)
