@@ -20,7 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define HEAD "brasa engines 1"
+#define HEAD "brasa engines 2" /* 1: workspaces were not charged */
 
 enum {
     PATH_SIZE = 4096,
