@@ -5,8 +5,12 @@
  * what is fetched are the same in every bit. How many concats and slices are left tells whether the rules were
  * followed.
  */
+#define _GNU_SOURCE /* readlink, setenv */
 #include "test.h"
+#include "device.h"
 #include "each_case.h"
+#include "graph/plan.h"
+#include "ops/batchnorm/batchnorm.h"
 #include "ops/concat/concat.h"
 
 /* --- networks ------------------------------------------------------------------------------------------------- */
@@ -241,9 +245,34 @@ static void check_network(brasa_context *ctx, const struct network *n, proof_opt
     brasa_graph_free(g);
 }
 
+/* The kernels decide what is left, but for GoogLeNet's: every branch ends with batch norm. */
+static void same_bits_on_device(void)
+{
+    brasa_context *ctx = context_of(1);
+    for (const device_row *row = device_wanted_rows(); row->name; row++)
+        for (int i = 0; i < NETWORKS; i++)
+            for (int batch = 1; batch <= 3; batch += 2) {
+                CASE("%s in %s, batch %d", networks[i].name, row->name, batch);
+                const left none = {.read = 8};
+                proof_options o = {
+                    .on = device_context(), .precision = row->precision, .in_place = true, .batch = batch};
+                o.gradients = true;
+                check_network(ctx, &networks[i], o, networks[i].build == build_googlenet ? &none : NULL);
+                o.evaluation = true;
+                o.gradients = false;
+                check_network(ctx, &networks[i], o, NULL);
+            }
+    brasa_context_free(ctx);
+}
+
 /* In blocks of channels, and on the reference kernels; in place or not, with one thread or several. */
 TEST(same_bits)
 {
+    DEVICE_OR_SKIP();
+    if (device_wanted()) {
+        same_bits_on_device();
+        return;
+    }
     static const proof_options ways[] = {
         {.in_place = true}, {.in_place = true, .kernels = "_ref"}, {.in_place = false}, {.real = F64}};
     for (int i = 0; i < NETWORKS; i++) {
@@ -264,5 +293,77 @@ TEST(same_bits)
                 brasa_context_free(ctx);
             }
         }
+    }
+}
+
+/* --- channels side by side ------------------------------------------------------------------------------------ */
+
+static void keep_gradient(void *user, graph *g, int param, int grad)
+{
+    (void)user;
+    (void)param;
+    g->values[grad].output = true;
+}
+
+/* As a GPU has it: pictures as NHWC, in 16 bits or not; batch norm alone, as its kernels there do, writes its output
+ * to where a part is and reads the gradient of it there. */
+static void pretend_device(graph *g, bool halves)
+{
+    const layout pictures = {.permuted = 1, .order = {0, 2, 3, 1}, .bf16 = halves};
+    for (int v = 0; v < g->nvalues; v++)
+        if (g->values[v].kind == VALUE_TEMP && g->values[v].shape.rank == 4)
+            g->values[v].layout = pictures;
+    for (int i = 0; i < g->nnodes; i++) {
+        node *n = &g->nodes[i];
+        kernel *k = pool_get(&g->pool, 1, sizeof *k);
+        *k = *n->kernel;
+        k->parts_out = n->op == &batchnorm_train_op ? 1 : 0;
+        k->parts_in = n->op == &batchnorm_train_grad_op ? 2 : 0;
+        n->kernel = k;
+    }
+}
+
+static void check_pixels(void (*build)(brasa_graph *g), bool halves, left want)
+{
+    brasa_context *ctx = context_of(1);
+    brasa_graph *from = brasa_graph_new(ctx);
+    memory_plan plan;
+    graph g;
+    build(from);
+    graph_init(&g, ctx);
+    CHECK_STATUS(pass_lower(&g, from, 1, true), BRASA_OK);
+    CHECK_STATUS(pass_autodiff(&g, keep_gradient, NULL), BRASA_OK);
+    CHECK_STATUS(pass_fuse(&g), BRASA_OK);
+    CHECK_STATUS(pass_prune(&g), BRASA_OK);
+    CHECK_STATUS(pass_select(&g, "_ref"), BRASA_OK);
+    pretend_device(&g, halves);
+    CHECK_STATUS(pass_parts(&g), BRASA_OK);
+    CHECK_STATUS(pass_plan(&g, true, &plan), BRASA_OK);
+    const left got = count_left(&g);
+    CHECK_INT(got.concats, want.concats);
+    CHECK_INT(got.slices, want.slices);
+    CHECK_INT(got.read, want.read);
+    for (int v = 0; v < g.nvalues; v++) {
+        const value *part = &g.values[v], *whole = part->whole < 0 ? part : &g.values[part->whole];
+        CHECK_INT(part->offset, whole->offset + part->first * (halves ? 2 : 4) * (part->whole >= 0));
+        CHECK(part->whole < 0 || part->first + part->shape.dim[1] <= whole->shape.dim[1]);
+    }
+    graph_clear(&g);
+    brasa_graph_free(from);
+    brasa_context_free(ctx);
+}
+
+/* A part begins where 16 bytes do: 20 channels in floats, not in 16 bits. */
+TEST(pixels)
+{
+    HOST_OR_SKIP();
+    const left all = {.read = 8}, both = {.read = 2}, none = {.concats = 1, .slices = 2};
+    for (int halves = 0; halves < 2; halves++) {
+        CASE("GoogLeNet in %d bits", halves ? 16 : 32);
+        check_pixels(build_googlenet, halves, all);
+        CASE("odd channels in %d bits", halves ? 16 : 32);
+        check_pixels(build_odd, halves, halves ? none : both);
+        CASE("no batch norm in %d bits", halves ? 16 : 32);
+        check_pixels(build_strassen, halves, none);
     }
 }

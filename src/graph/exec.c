@@ -21,6 +21,7 @@ static brasa_status make_step(program *p, int i)
         args[k] = (arg){.shape = v->shape,
                         .count = v->bytes / size,
                         .sample = whole->bytes / size / (v->shape.rank ? v->shape.dim[0] : 1),
+                        .pixel = v->shape.rank > 1 ? whole->shape.dim[1] : 1,
                         .type = type,
                         .layout = v->layout};
     }

@@ -4,6 +4,7 @@
  * layout keeps samples apart and no block of channels holds two inputs. So an input may be a part of the output: it
  * begins value.first elements into the whole, and its samples are as far from each other as the whole's. Kernels say
  * which of their tensors may be parts. Those of a single sample always may, for there is no next one to step to.
+ * Where channels lie side by side, as on GPUs, the same holds for pixels.
  *
  *     concat   goes away where every input can be written to its place by the node that makes it;
  *     concat   copies, but what is read again after it is read in the whole, where that holds for every input: then
@@ -12,7 +13,8 @@
  *
  * So all of GoogLeNet's go away in training with batch norm. oneDNN's fast convolutions know no gaps between samples:
  * what they write is copied where there are several. (To run them sample by sample instead takes about as long as
- * with the copy, which is 0.2 % of a step of googlenet_caffe at batch 8.)
+ * with the copy, which is 0.2 % of a step of googlenet_caffe at batch 8.) What cuDNN's write is copied too: its
+ * engines are chosen for the tensors as they are before this pass.
  *
  * A part is not an output and has no parts of its own. One of a concat is written by its producer, as other values
  * are; the whole is then written by no node. One that is only read has no producer.
@@ -22,14 +24,28 @@
 
 /* --- what may be a part --------------------------------------------------------------------------------------- */
 
+/* A thread of a GPU reads and writes up to so many bytes at once. */
+enum { PIXEL_ALIGN = 16 };
+
+/* Whether channels lie side by side. */
+static bool has_pixels(const value *v)
+{
+    const layout *l = &v->layout;
+    return l->permuted && !l->nblocks && l->order[0] == 0 && l->order[v->shape.rank - 1] == 1;
+}
+
 /* Where channel `start` of the whole begins, if a tensor of so many channels may lie there; else -1. */
 static int64_t place_of(const graph *g, int whole, int part, int64_t start)
 {
     const value *w = &g->values[whole], *p = &g->values[part];
-    const int64_t size = (int64_t)dtype_size(w->type), index[MAX_RANK] = {0, start};
+    const int64_t size = (int64_t)dtype_size(layout_type(&w->layout, w->type)), index[MAX_RANK] = {0, start};
     int64_t block = 1;
-    if (w->layout.permuted || !layout_equal(&w->layout, &p->layout) || w->type != p->type)
+    if (!layout_equal(&w->layout, &p->layout) || w->type != p->type)
         return -1;
+    if (w->layout.permuted) {
+        const bool aligned = start * size % PIXEL_ALIGN == 0 && w->shape.dim[1] * size % PIXEL_ALIGN == 0;
+        return has_pixels(w) && aligned ? start : -1;
+    }
     for (int b = 0; b < w->layout.nblocks; b++) {
         if (w->layout.axis[b] != 1)
             return -1;
@@ -59,7 +75,8 @@ static bool is_free(const graph *g, int v)
 
 static bool takes(const node *n, unsigned mask, int k, const value *v)
 {
-    return !n->op->view && (v->shape.dim[0] == 1 || (k < 32 && mask & 1u << k));
+    const bool single = v->shape.dim[0] == 1 && !v->layout.permuted;
+    return !n->op->view && (single || (k < 32 && mask & 1u << k));
 }
 
 /* Whether all nodes from `first` on that read v, apart from `but`, take parts; *readers is how many times they do. */

@@ -340,10 +340,12 @@ brasa_status pass_plan(graph *g, bool in_place, memory_plan *out)
             out->peak_node = t;
         }
     }
-    for (int v = 0; v < g->nvalues; v++)
+    for (int v = 0; v < g->nvalues; v++) {
+        value *x = &g->values[v];
         if (l.block[owner(g, v)] >= 0)
-            g->values[v].offset =
-                l.blocks[l.block[owner(g, v)]].offset + g->values[v].first * (int64_t)dtype_size(g->values[v].type);
+            x->offset = l.blocks[l.block[owner(g, v)]].offset +
+                        x->first * (int64_t)dtype_size(layout_type(&x->layout, x->type));
+    }
     for (int i = 0; i < g->nnodes; i++)
         out->workspace[i] = workspace_block[i] < 0 ? -1 : l.blocks[workspace_block[i]].offset;
     return split_peak(g, &l, workspace_block, out);

@@ -206,6 +206,7 @@ static brasa_status bind_trial(const trials *t, trial *r)
                      .shape = v->shape,
                      .count = count,
                      .sample = count / (v->shape.rank ? v->shape.dim[0] : 1),
+                     .pixel = v->shape.rank > 1 ? v->shape.dim[1] : 1,
                      .type = v->type,
                      .layout = r->layout[k]};
     }

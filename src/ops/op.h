@@ -123,6 +123,7 @@ typedef struct arg {
     shape shape;
     int64_t count;  /* elements stored: what the layout pads is included */
     int64_t sample; /* from one sample to the next, in elements: count / N, or more for a part of another tensor */
+    int64_t pixel;  /* where channels lie side by side, from one pixel to the next: C, or more for a part */
     dtype type;
     layout layout;
 } arg;
@@ -155,8 +156,8 @@ struct kernel {
     /* Works element by element on what is stored, padding included, and makes zero of zeros: any layout will do that
      * all tensors of output 0's shape share. */
     bool any_layout;
-    /* Bit k: input or output k may be a part (graph/parts.c), its samples arg.sample elements apart. The tensors of a
-     * single sample may be anyway. */
+    /* Bit k: input or output k may be a part (graph/parts.c), its samples arg.sample elements apart, and its pixels
+     * arg.pixel, where channels lie side by side. Else the tensors of a single sample may be anyway. */
     unsigned parts_in, parts_out;
     /* What a kernel makes once for a node and keeps (a library's descriptors) is n->state: open sets it before any
      * other hook sees the node, close frees it. open may find out that the node is not for it after all, and says

@@ -9,6 +9,7 @@
 typedef struct forward {
     batchnorm_args in;
     void *dst;
+    int64_t pixel;     /* from one row of dst to the next, in elements */
     float *mean, *var; /* written in training */
     double *sums;      /* of the parts; behind them, base */
     spread f;
@@ -24,7 +25,7 @@ static __device__ __forceinline__ void rows_get(few<T, V> (&to)[N], const void *
                                                 int64_t at)
 {
 #pragma unroll
-    for (int i = 0; i < N; i++, at += w.step)
+    for (int i = 0; i < N; i++, at += w.all.step)
         if (k + i < w.count)
             to[i] = get<T, V>(from, at);
 }
@@ -59,7 +60,7 @@ template <class T, int V> static __device__ __forceinline__ void sum_moments(con
     const int N = V == 1 ? 8 : 16 / sizeof(T); /* 64 bytes: so much must be under way */
     float base[V] = {0}, square[V] = {0};
     double sum[V] = {0}; /* of numbers that may all be of one sign, while the mean is near 0 */
-    int64_t at = w.at;
+    int64_t at = w.all.at;
     few<T, V> x[N];
     rows_get(x, j.in.src, w, 0, at);
     if (w.count)
@@ -67,7 +68,7 @@ template <class T, int V> static __device__ __forceinline__ void sum_moments(con
     for (int k = 0; k < w.count; k += N) {
         float few_sum[V] = {0};
 #pragma unroll
-        for (int i = 0; i < N; i++, at += w.step) {
+        for (int i = 0; i < N; i++, at += w.all.step) {
             if (k + i >= w.count)
                 continue;
 #pragma unroll
@@ -119,12 +120,13 @@ static __device__ __forceinline__ void both_get(both<T, V> *to, const forward &j
         rows_get(to->res, j.in.res, w, k, at);
 }
 
-/* `x` are the first rows, read before. dst may lie where src or res lies. */
+/* `x` are the first rows, read before; `to` is where they go. dst may lie where src or res lies. */
 template <class T, int V>
-static __device__ __forceinline__ void normalize_rows(const forward &j, const walk &w, both<T, V> x, const room *r)
+static __device__ __forceinline__ void normalize_rows(const forward &j, const walk &w, trail to, both<T, V> x,
+                                                      const room *r)
 {
     float mean[V], scale[V], shift[V];
-    int64_t at = w.at;
+    int64_t at = w.all.at;
 #pragma unroll
     for (int v = 0; v < V; v++) {
         mean[v] = r->mean[w.first + v];
@@ -133,7 +135,7 @@ static __device__ __forceinline__ void normalize_rows(const forward &j, const wa
     }
     for (int k = 0; k < w.count; k += x.N) {
 #pragma unroll
-        for (int i = 0; i < x.N; i++, at += w.step) {
+        for (int i = 0; i < x.N; i++, to.at += to.step) {
             float y[V];
             if (k + i >= w.count)
                 continue;
@@ -145,8 +147,9 @@ static __device__ __forceinline__ void normalize_rows(const forward &j, const wa
                 y[v] = y[v] <= j.act.low ? j.act.low : y[v];
                 y[v] = y[v] >= j.act.high ? j.act.high : y[v];
             }
-            put<T, V>(j.dst, at, y);
+            put<T, V>(j.dst, to.at, y);
         }
+        at += x.N * w.all.step;
         both_get(&x, j, w, k + x.N, at);
     }
 }
@@ -161,9 +164,9 @@ template <class T, int V> static __global__ void __launch_bounds__(WHOLE_THREADS
     const own o = own_of(j.f, j.in);
     both<T, V> x;
     sum_moments<T, V>(j, w, &r);
-    both_get(&x, j, w, 0, w.at);
+    both_get(&x, j, w, 0, w.all.at);
     finish_moments(j, o, o.mine ? r.base[threadIdx.x] : 0, &r);
-    normalize_rows<T, V>(j, w, x, &r);
+    normalize_rows<T, V>(j, w, trail_of<T, V>(j.f, j.pixel, false), x, &r);
 }
 
 /* Training in two launches: the sums of a part. */
@@ -186,10 +189,10 @@ template <class T, int V> static __global__ void __launch_bounds__(BLOCK_THREADS
     const own o = own_of(j.f, j.in);
     const double base = o.mine ? j.sums[2 * j.f.parts * j.f.C + o.c] : 0;
     both<T, V> x;
-    both_get(&x, j, w, 0, w.at);
+    both_get(&x, j, w, 0, w.all.at);
     add_parts(j.sums, j.f, &r);
     finish_moments(j, o, base, &r);
-    normalize_rows<T, V>(j, w, x, &r);
+    normalize_rows<T, V>(j, w, trail_of<T, V>(j.f, j.pixel, true), x, &r);
 }
 
 /* With the statistics that are there. */
@@ -199,11 +202,11 @@ template <class T, int V> static __global__ void __launch_bounds__(BLOCK_THREADS
     const walk w = walk_of<T, V>(j.f, false);
     const own o = own_of(j.f, j.in);
     both<T, V> x;
-    both_get(&x, j, w, 0, w.at);
+    both_get(&x, j, w, 0, w.all.at);
     if (o.mine)
         set_affine(&r, o, o.mean, o.var, j.epsilon);
     __syncthreads();
-    normalize_rows<T, V>(j, w, x, &r);
+    normalize_rows<T, V>(j, w, trail_of<T, V>(j.f, j.pixel, false), x, &r);
 }
 
 /* --- starting them --------------------------------------------------------------------------------------------- */
@@ -246,6 +249,7 @@ static forward forward_of(const step *s, bool train)
     const shape *src = &s->in[0].shape;
     return {.in = batchnorm_args_in(s, true, train),
             .dst = s->out[0].data,
+            .pixel = s->out[0].pixel,
             .mean = train ? (float *)s->out[1].data : NULL,
             .var = train ? (float *)s->out[2].data : NULL,
             .sums = (double *)s->workspace,
@@ -273,9 +277,11 @@ const backend_kernel batchnorm_cuda[] = {
      {.name = "batchnorm_train_cuda",
       .real = F32,
       .layouts = channels_layouts,
+      .parts_out = 1,
       .workspace = train_workspace,
       .run = train_run}},
-    CUDA_ROW("batchnorm_eval", eval_run, channels_layouts),
+    {"batchnorm_eval",
+     {.name = "batchnorm_eval_cuda", .real = F32, .layouts = channels_layouts, .parts_out = 1, .run = eval_run}},
     CUDA_END,
 };
 }

@@ -4,6 +4,7 @@
 
 typedef struct backward {
     batchnorm_args in;
+    int64_t pixel;      /* from one row of ddst to the next, in elements */
     void *dsrc, *dres;  /* dres may be NULL, ... */
     float *dwei, *dbia; /* ... and these */
     double *sums;       /* of the parts */
@@ -21,17 +22,17 @@ template <class T, int V, bool E> struct rows {
     few<T, V> src[N], ddst[N], more[N], dst[N];
 };
 
-/* From row k on, which is at `at`. */
+/* From row k on, which is at `at`, and at `from` of ddst. */
 template <class T, int V, bool E>
-static __device__ __forceinline__ void rows_get(rows<T, V, E> *to, const backward &j, const walk &w, int k,
-                                                int64_t at)
+static __device__ __forceinline__ void rows_get(rows<T, V, E> *to, const backward &j, const walk &w, trail from,
+                                                int k, int64_t at)
 {
 #pragma unroll
-    for (int i = 0; i < to->N; i++, at += w.step) {
+    for (int i = 0; i < to->N; i++, at += w.all.step, from.at += from.step) {
         if (k + i >= w.count)
             continue;
         to->src[i] = get<T, V>(j.in.src, at);
-        to->ddst[i] = get<T, V>(j.in.ddst, at);
+        to->ddst[i] = get<T, V>(j.in.ddst, from.at);
         if (E && j.in.more)
             to->more[i] = get<T, V>(j.in.more, at);
         if (E && j.in.dst)
@@ -79,16 +80,17 @@ static __device__ __forceinline__ void passes(float *d, const backward &j, const
 /* --- two passes ------------------------------------------------------------------------------------------------ */
 
 /* The sums of the gradient and of the gradient times src - mean over the block's part, into room.total; and dres. `x`
- * are the first rows, read before. */
+ * are the first rows, read before; `from` is where those of ddst lie. */
 template <class T, int V, bool E>
-static __device__ __forceinline__ void sum_slopes(const backward &j, const walk &w, rows<T, V, E> x, room *r)
+static __device__ __forceinline__ void sum_slopes(const backward &j, const walk &w, trail from, rows<T, V, E> x,
+                                                  room *r)
 {
     const affine<V> f = affine_get<V>(r, w);
     float sum[V] = {0}, product[V] = {0};
-    int64_t at = w.at;
+    int64_t at = w.all.at;
     for (int k = 0; k < w.count; k += x.N) {
 #pragma unroll
-        for (int i = 0; i < x.N; i++, at += w.step) {
+        for (int i = 0; i < x.N; i++, at += w.all.step) {
             float d[V];
             if (k + i >= w.count)
                 continue;
@@ -101,7 +103,8 @@ static __device__ __forceinline__ void sum_slopes(const backward &j, const walk 
             if (j.dres)
                 put<T, V>(j.dres, at, d);
         }
-        rows_get(&x, j, w, k + x.N, at);
+        from.at += x.N * from.step;
+        rows_get(&x, j, w, from, k + x.N, at);
     }
     block_sums<V>(j.f.lanes, sum, product, r);
 }
@@ -124,11 +127,12 @@ static __device__ __forceinline__ void finish_slopes(const backward &j, const ow
 
 /* dsrc = scale (gradient - level - (src - mean) tilt). It may lie where an input lies. */
 template <class T, int V, bool E>
-static __device__ __forceinline__ void write_slopes(const backward &j, const walk &w, rows<T, V, E> x, const room *r)
+static __device__ __forceinline__ void write_slopes(const backward &j, const walk &w, trail from, rows<T, V, E> x,
+                                                    const room *r)
 {
     const affine<V> f = affine_get<V>(r, w);
     float level[V], tilt[V];
-    int64_t at = w.at;
+    int64_t at = w.all.at;
 #pragma unroll
     for (int v = 0; v < V; v++) {
         level[v] = r->level[w.first + v];
@@ -136,7 +140,7 @@ static __device__ __forceinline__ void write_slopes(const backward &j, const wal
     }
     for (int k = 0; k < w.count; k += x.N) {
 #pragma unroll
-        for (int i = 0; i < x.N; i++, at += w.step) {
+        for (int i = 0; i < x.N; i++, at += w.all.step) {
             float d[V];
             if (k + i >= w.count)
                 continue;
@@ -146,7 +150,8 @@ static __device__ __forceinline__ void write_slopes(const backward &j, const wal
                 d[v] = f.scale[v] * (d[v] - level[v] - (number(x.src[i], v) - f.mean[v]) * tilt[v]);
             put<T, V>(j.dsrc, at, d);
         }
-        rows_get(&x, j, w, k + x.N, at);
+        from.at += x.N * from.step;
+        rows_get(&x, j, w, from, k + x.N, at);
     }
 }
 
@@ -165,14 +170,15 @@ static __global__ void __launch_bounds__(WHOLE_THREADS, 1) grad_whole(const back
     __shared__ room r;
     const walk w = walk_of<T, V>(j.f, false);
     const own o = own_of(j.f, j.in);
+    const trail from = trail_of<T, V>(j.f, j.pixel, false);
     rows<T, V, E> x;
-    rows_get(&x, j, w, 0, w.at);
+    rows_get(&x, j, w, from, 0, w.all.at);
     set_own_affine(j, o, &r);
     __syncthreads();
-    sum_slopes(j, w, x, &r);
+    sum_slopes(j, w, from, x, &r);
     finish_slopes(j, o, &r);
-    rows_get(&x, j, w, 0, w.at);
-    write_slopes(j, w, x, &r);
+    rows_get(&x, j, w, from, 0, w.all.at);
+    write_slopes(j, w, from, x, &r);
 }
 
 /* Two launches: the sums of a part, and dres. */
@@ -182,11 +188,12 @@ static __global__ void __launch_bounds__(BLOCK_THREADS, 1) grad_sums(const backw
     __shared__ room r;
     const walk w = walk_of<T, V>(j.f, false);
     const own o = own_of(j.f, j.in);
+    const trail from = trail_of<T, V>(j.f, j.pixel, false);
     rows<T, V, E> x;
-    rows_get(&x, j, w, 0, w.at);
+    rows_get(&x, j, w, from, 0, w.all.at);
     set_own_affine(j, o, &r);
     __syncthreads();
-    sum_slopes(j, w, x, &r);
+    sum_slopes(j, w, from, x, &r);
     put_part(j.sums, j.f, o, &r);
 }
 
@@ -197,12 +204,13 @@ static __global__ void __launch_bounds__(BLOCK_THREADS, 1) grad_elements(const b
     __shared__ room r;
     const walk w = walk_of<T, V>(j.f, true);
     const own o = own_of(j.f, j.in);
+    const trail from = trail_of<T, V>(j.f, j.pixel, true);
     rows<T, V, E> x;
-    rows_get(&x, j, w, 0, w.at);
+    rows_get(&x, j, w, from, 0, w.all.at);
     add_parts(j.sums, j.f, &r);
     set_own_affine(j, o, &r);
     finish_slopes(j, o, &r);
-    write_slopes(j, w, x, &r);
+    write_slopes(j, w, from, x, &r);
 }
 
 /* --- starting them --------------------------------------------------------------------------------------------- */
@@ -240,6 +248,7 @@ template <class T> static void start(backward j, cudaStream_t stream)
     start_pass<T>(j, PASS_SUMS, stream);
     if (j.dres) { /* is there now */
         j.in.ddst = j.dres;
+        j.pixel = j.f.C;
         j.in.more = j.in.dst = j.dres = NULL;
         j.flat = bounds_of(ACT_NONE);
     }
@@ -270,6 +279,7 @@ static void grad_start(const step *s, bool flows)
 {
     const batchnorm_attr *t = (const batchnorm_attr *)s->attr;
     const backward j = {.in = batchnorm_args_in(s, false, false),
+                        .pixel = s->in[1].pixel,
                         .dsrc = s->out[0].data,
                         .dres = t->keeps_dres ? s->out[s->nout - 1].data : NULL,
                         .dwei = t->affine ? (float *)s->out[1].data : NULL,
@@ -301,12 +311,14 @@ const backend_kernel batchnorm_grad_cuda[] = {
      {.name = "batchnorm_train_grad_cuda",
       .real = F32,
       .layouts = channels_layouts,
+      .parts_in = 2, /* ddst */
       .workspace = grad_workspace,
       .run = train_grad_run}},
     {"batchnorm_eval_grad",
      {.name = "batchnorm_eval_grad_cuda",
       .real = F32,
       .layouts = channels_layouts,
+      .parts_in = 2, /* ddst */
       .workspace = grad_workspace,
       .run = eval_grad_run}},
     CUDA_END,

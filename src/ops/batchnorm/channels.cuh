@@ -12,6 +12,9 @@
  * one launch.
  *
  * Sums are taken in float over a few, and in double over those.
+ *
+ * The output of the forward pass and the gradient that comes to it may be parts (graph/parts.c): their rows are
+ * further apart.
  */
 #ifndef OPS_BATCHNORM_CHANNELS_CUH
 #define OPS_BATCHNORM_CHANNELS_CUH
@@ -207,23 +210,42 @@ static inline void channels_layouts(const graph *g, const node *n, layout *in, l
 
 /* --- threads --------------------------------------------------------------------------------------------------- */
 
+/* Where the rows of a thread lie in a tensor: the first one; from one to the next; in bytes. */
+typedef struct trail {
+    int64_t at, step;
+} trail;
+
 /* The elements of a thread: V channels of `count` rows. */
 typedef struct walk {
-    int64_t at, step; /* the first row; from one to the next; in bytes */
-    int count;        /* 0 too where there is no such channel */
-    int first;        /* of its channels, within the slice */
-    bool leads;       /* it is of the first line */
+    trail all;  /* in every tensor that is no part */
+    int count;  /* 0 too where there is no such channel */
+    int first;  /* of its channels, within the slice */
+    bool leads; /* it is of the first line */
 } walk;
 
-/* backward: from the last row to the first. */
-template <class T, int V> static __device__ __forceinline__ walk walk_of(const spread &f, bool backward)
+static __device__ __forceinline__ int rows_of(const spread &f)
+{
+    const int64_t left = f.rows - (int64_t)blockIdx.y * f.chunk;
+    return left < f.chunk ? (int)left : f.chunk;
+}
+
+/* In a tensor whose rows are `pixel` elements apart. backward: from the last row to the first. */
+template <class T, int V>
+static __device__ __forceinline__ trail trail_of(const spread &f, int64_t pixel, bool backward)
 {
     const int lane = threadIdx.x % f.lanes, line = threadIdx.x / f.lanes, lines = blockDim.x / f.lanes;
     const int64_t c = ((int64_t)blockIdx.x * f.lanes + lane) * V, begin = (int64_t)blockIdx.y * f.chunk;
-    const int rows = f.rows - begin < f.chunk ? (int)(f.rows - begin) : f.chunk;
+    const int64_t row = begin + (backward ? rows_of(f) - 1 - line : line);
+    return {(row * pixel + c) * (int64_t)sizeof(T), (backward ? -lines : lines) * pixel * (int64_t)sizeof(T)};
+}
+
+template <class T, int V> static __device__ __forceinline__ walk walk_of(const spread &f, bool backward)
+{
+    const int lane = threadIdx.x % f.lanes, line = threadIdx.x / f.lanes, lines = blockDim.x / f.lanes;
+    const int64_t c = ((int64_t)blockIdx.x * f.lanes + lane) * V;
+    const int rows = rows_of(f);
     walk w;
-    w.at = ((begin + (backward ? rows - 1 - line : line)) * f.C + c) * (int64_t)sizeof(T);
-    w.step = (backward ? -lines : lines) * f.C * (int64_t)sizeof(T);
+    w.all = trail_of<T, V>(f, f.C, backward);
     w.count = c < f.C && line < rows ? (rows - 1 - line) / lines + 1 : 0;
     w.first = lane * V;
     w.leads = line == 0;
