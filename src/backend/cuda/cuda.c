@@ -309,6 +309,7 @@ static void describe(cuda_device *c, const struct cudaDeviceProp *p, int index)
     d->memory = p->totalGlobalMem;
     c->queue.index = index;
     c->queue.processors = p->multiProcessorCount;
+    c->queue.cache = p->l2CacheSize;
     c->queue.most_shared = p->sharedMemPerBlockOptin;
     c->queue.major = p->major;
     c->queue.minor = p->minor;

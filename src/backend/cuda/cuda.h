@@ -26,6 +26,7 @@ typedef struct cuda_queue {
     brasa_context *ctx;
     int index;                 /* of the GPU */
     int processors;            /* streaming multiprocessors */
+    int64_t cache;             /* bytes of the cache that they share */
     size_t most_shared;        /* bytes of shared memory that a block may ask for */
     int major, minor;          /* compute capability */
     struct cudnn *cudnn;       /* NULL: not there; made by cudnn.c */

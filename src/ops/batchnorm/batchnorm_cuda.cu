@@ -15,19 +15,20 @@ typedef struct forward {
     spread f;
     double epsilon;
     bounds act;
+    bool streams; /* dst is more than the cache holds */
 } forward;
 
 /* --- statistics ------------------------------------------------------------------------------------------------ */
 
 /* N rows of a thread, from its row k on, which is at `at`. */
-template <class T, int V, int N>
+template <bool LAST, class T, int V, int N>
 static __device__ __forceinline__ void rows_get(few<T, V> (&to)[N], const void *from, const walk &w, int k,
                                                 int64_t at)
 {
 #pragma unroll
     for (int i = 0; i < N; i++, at += w.all.step)
         if (k + i < w.count)
-            to[i] = get<T, V>(from, at);
+            to[i] = get<T, V, LAST>(from, at);
 }
 
 /* Of three numbers of a channel the one in the middle, rounded to 16 bits of the largest: with more of them, what is
@@ -48,7 +49,7 @@ static __device__ __forceinline__ void find_base(float *base, const void *src, c
     few<T, V> x[PROBES];
 #pragma unroll
     for (int k = 0; k < PROBES; k++)
-        x[k] = get<T, V>(src, (f.probe[k] + c) * (int64_t)sizeof(T));
+        x[k] = get<T, V, false>(src, (f.probe[k] + c) * (int64_t)sizeof(T));
 #pragma unroll
     for (int v = 0; v < V; v++)
         base[v] = base_of(number(x[0], v), number(x[1], v), number(x[2], v));
@@ -62,7 +63,7 @@ template <class T, int V> static __device__ __forceinline__ void sum_moments(con
     double sum[V] = {0}; /* of numbers that may all be of one sign, while the mean is near 0 */
     int64_t at = w.all.at;
     few<T, V> x[N];
-    rows_get(x, j.in.src, w, 0, at);
+    rows_get<false>(x, j.in.src, w, 0, at);
     if (w.count)
         find_base<T, V>(base, j.in.src, j.f, w);
     for (int k = 0; k < w.count; k += N) {
@@ -78,7 +79,7 @@ template <class T, int V> static __device__ __forceinline__ void sum_moments(con
                 square[v] = fmaf(d, d, square[v]);
             }
         }
-        rows_get(x, j.in.src, w, k + N, at);
+        rows_get<false>(x, j.in.src, w, k + N, at);
 #pragma unroll
         for (int v = 0; v < V; v++)
             sum[v] += few_sum[v];
@@ -112,16 +113,16 @@ template <class T, int V> struct both {
     few<T, V> src[N], res[N];
 };
 
-template <class T, int V>
+template <bool LAST, class T, int V>
 static __device__ __forceinline__ void both_get(both<T, V> *to, const forward &j, const walk &w, int k, int64_t at)
 {
-    rows_get(to->src, j.in.src, w, k, at);
+    rows_get<LAST>(to->src, j.in.src, w, k, at);
     if (j.in.res)
-        rows_get(to->res, j.in.res, w, k, at);
+        rows_get<LAST>(to->res, j.in.res, w, k, at);
 }
 
 /* `x` are the first rows, read before; `to` is where they go. dst may lie where src or res lies. */
-template <class T, int V>
+template <bool LAST, class T, int V>
 static __device__ __forceinline__ void normalize_rows(const forward &j, const walk &w, trail to, both<T, V> x,
                                                       const room *r)
 {
@@ -147,10 +148,10 @@ static __device__ __forceinline__ void normalize_rows(const forward &j, const wa
                 y[v] = y[v] <= j.act.low ? j.act.low : y[v];
                 y[v] = y[v] >= j.act.high ? j.act.high : y[v];
             }
-            put<T, V>(j.dst, to.at, y);
+            put<T, V>(j.dst, to.at, y, j.streams);
         }
         at += x.N * w.all.step;
-        both_get(&x, j, w, k + x.N, at);
+        both_get<LAST>(&x, j, w, k + x.N, at);
     }
 }
 
@@ -164,9 +165,9 @@ template <class T, int V> static __global__ void __launch_bounds__(WHOLE_THREADS
     const own o = own_of(j.f, j.in);
     both<T, V> x;
     sum_moments<T, V>(j, w, &r);
-    both_get(&x, j, w, 0, w.all.at);
+    both_get<false>(&x, j, w, 0, w.all.at);
     finish_moments(j, o, o.mine ? r.base[threadIdx.x] : 0, &r);
-    normalize_rows<T, V>(j, w, trail_of<T, V>(j.f, j.pixel, false), x, &r);
+    normalize_rows<false>(j, w, trail_of<T, V>(j.f, j.pixel, false), x, &r);
 }
 
 /* Training in two launches: the sums of a part. */
@@ -189,10 +190,10 @@ template <class T, int V> static __global__ void __launch_bounds__(BLOCK_THREADS
     const own o = own_of(j.f, j.in);
     const double base = o.mine ? j.sums[2 * j.f.parts * j.f.C + o.c] : 0;
     both<T, V> x;
-    both_get(&x, j, w, 0, w.all.at);
+    both_get<true>(&x, j, w, 0, w.all.at);
     add_parts(j.sums, j.f, &r);
     finish_moments(j, o, base, &r);
-    normalize_rows<T, V>(j, w, trail_of<T, V>(j.f, j.pixel, true), x, &r);
+    normalize_rows<true>(j, w, trail_of<T, V>(j.f, j.pixel, true), x, &r);
 }
 
 /* With the statistics that are there. */
@@ -202,11 +203,11 @@ template <class T, int V> static __global__ void __launch_bounds__(BLOCK_THREADS
     const walk w = walk_of<T, V>(j.f, false);
     const own o = own_of(j.f, j.in);
     both<T, V> x;
-    both_get(&x, j, w, 0, w.all.at);
+    both_get<false>(&x, j, w, 0, w.all.at);
     if (o.mine)
         set_affine(&r, o, o.mean, o.var, j.epsilon);
     __syncthreads();
-    normalize_rows<T, V>(j, w, trail_of<T, V>(j.f, j.pixel, false), x, &r);
+    normalize_rows<false>(j, w, trail_of<T, V>(j.f, j.pixel, false), x, &r);
 }
 
 /* --- starting them --------------------------------------------------------------------------------------------- */
@@ -255,7 +256,8 @@ static forward forward_of(const step *s, bool train)
             .sums = (double *)s->workspace,
             .f = train ? train_spread(s->attr, src, processors) : spread_parts(src, processors),
             .epsilon = ((const batchnorm_attr *)s->attr)->epsilon,
-            .act = bounds_of(s->node->act)};
+            .act = bounds_of(s->node->act),
+            .streams = is_beyond_cache(s, &s->out[0])};
 }
 
 static brasa_status train_run(const step *s)

@@ -11,7 +11,8 @@ typedef struct backward {
     spread f;
     double epsilon;
     bounds flat;
-    bool flows; /* through mean and var */
+    bool flows;   /* through mean and var */
+    bool streams; /* dsrc is more than the cache holds */
 } backward;
 
 /* --- the gradient behind the activation ------------------------------------------------------------------------ */
@@ -23,7 +24,7 @@ template <class T, int V, bool E> struct rows {
 };
 
 /* From row k on, which is at `at`, and at `from` of ddst. */
-template <class T, int V, bool E>
+template <bool LAST, class T, int V, bool E>
 static __device__ __forceinline__ void rows_get(rows<T, V, E> *to, const backward &j, const walk &w, trail from,
                                                 int k, int64_t at)
 {
@@ -31,12 +32,12 @@ static __device__ __forceinline__ void rows_get(rows<T, V, E> *to, const backwar
     for (int i = 0; i < to->N; i++, at += w.all.step, from.at += from.step) {
         if (k + i >= w.count)
             continue;
-        to->src[i] = get<T, V>(j.in.src, at);
-        to->ddst[i] = get<T, V>(j.in.ddst, from.at);
+        to->src[i] = get<T, V, LAST>(j.in.src, at);
+        to->ddst[i] = get<T, V, LAST>(j.in.ddst, from.at);
         if (E && j.in.more)
-            to->more[i] = get<T, V>(j.in.more, at);
+            to->more[i] = get<T, V, LAST>(j.in.more, at);
         if (E && j.in.dst)
-            to->dst[i] = get<T, V>(j.in.dst, at);
+            to->dst[i] = get<T, V, LAST>(j.in.dst, at);
     }
 }
 
@@ -101,10 +102,10 @@ static __device__ __forceinline__ void sum_slopes(const backward &j, const walk 
                 product[v] = fmaf(d[v], number(x.src[i], v) - f.mean[v], product[v]);
             }
             if (j.dres)
-                put<T, V>(j.dres, at, d);
+                put<T, V>(j.dres, at, d, false);
         }
         from.at += x.N * from.step;
-        rows_get(&x, j, w, from, k + x.N, at);
+        rows_get<false>(&x, j, w, from, k + x.N, at);
     }
     block_sums<V>(j.f.lanes, sum, product, r);
 }
@@ -126,7 +127,7 @@ static __device__ __forceinline__ void finish_slopes(const backward &j, const ow
 }
 
 /* dsrc = scale (gradient - level - (src - mean) tilt). It may lie where an input lies. */
-template <class T, int V, bool E>
+template <bool LAST, class T, int V, bool E>
 static __device__ __forceinline__ void write_slopes(const backward &j, const walk &w, trail from, rows<T, V, E> x,
                                                     const room *r)
 {
@@ -148,10 +149,10 @@ static __device__ __forceinline__ void write_slopes(const backward &j, const wal
 #pragma unroll
             for (int v = 0; v < V; v++)
                 d[v] = f.scale[v] * (d[v] - level[v] - (number(x.src[i], v) - f.mean[v]) * tilt[v]);
-            put<T, V>(j.dsrc, at, d);
+            put<T, V>(j.dsrc, at, d, j.streams);
         }
         from.at += x.N * from.step;
-        rows_get(&x, j, w, from, k + x.N, at);
+        rows_get<LAST>(&x, j, w, from, k + x.N, at);
     }
 }
 
@@ -172,13 +173,13 @@ static __global__ void __launch_bounds__(WHOLE_THREADS, 1) grad_whole(const back
     const own o = own_of(j.f, j.in);
     const trail from = trail_of<T, V>(j.f, j.pixel, false);
     rows<T, V, E> x;
-    rows_get(&x, j, w, from, 0, w.all.at);
+    rows_get<false>(&x, j, w, from, 0, w.all.at);
     set_own_affine(j, o, &r);
     __syncthreads();
     sum_slopes(j, w, from, x, &r);
     finish_slopes(j, o, &r);
-    rows_get(&x, j, w, from, 0, w.all.at);
-    write_slopes(j, w, from, x, &r);
+    rows_get<false>(&x, j, w, from, 0, w.all.at);
+    write_slopes<false>(j, w, from, x, &r);
 }
 
 /* Two launches: the sums of a part, and dres. */
@@ -190,7 +191,7 @@ static __global__ void __launch_bounds__(BLOCK_THREADS, 1) grad_sums(const backw
     const own o = own_of(j.f, j.in);
     const trail from = trail_of<T, V>(j.f, j.pixel, false);
     rows<T, V, E> x;
-    rows_get(&x, j, w, from, 0, w.all.at);
+    rows_get<false>(&x, j, w, from, 0, w.all.at);
     set_own_affine(j, o, &r);
     __syncthreads();
     sum_slopes(j, w, from, x, &r);
@@ -206,11 +207,11 @@ static __global__ void __launch_bounds__(BLOCK_THREADS, 1) grad_elements(const b
     const own o = own_of(j.f, j.in);
     const trail from = trail_of<T, V>(j.f, j.pixel, true);
     rows<T, V, E> x;
-    rows_get(&x, j, w, from, 0, w.all.at);
+    rows_get<true>(&x, j, w, from, 0, w.all.at);
     add_parts(j.sums, j.f, &r);
     set_own_affine(j, o, &r);
     finish_slopes(j, o, &r);
-    write_slopes(j, w, from, x, &r);
+    write_slopes<true>(j, w, from, x, &r);
 }
 
 /* --- starting them --------------------------------------------------------------------------------------------- */
@@ -288,7 +289,8 @@ static void grad_start(const step *s, bool flows)
                         .f = grad_spread(t, &s->in[0].shape, queue_of(s)->processors),
                         .epsilon = t->epsilon,
                         .flat = flat_of(t->flat, s->in[0].type == BF16),
-                        .flows = flows};
+                        .flows = flows,
+                        .streams = is_beyond_cache(s, &s->out[0])};
     BY_TYPE(s->in[0].type, start, j, stream_of(s));
 }
 

@@ -8,8 +8,9 @@
  *
  * Where rows are many they are cut into parts. A first launch takes the sums of each part. In a second one every
  * block adds up those of its slice, of all parts, which are few; then it does the elements, from its last row to the
- * first, for the last ones are still in the cache. Where rows are few a block has its slice whole, and does both in
- * one launch.
+ * first, for the last ones are still in the cache. What it reads there is not needed again soon and is marked so, and
+ * what it writes where that is more than the cache holds: both would drive out rows that are still to be read. Where
+ * rows are few a block has its slice whole, and does both in one launch.
  *
  * Sums are taken in float over a few, and in double over those.
  *
@@ -62,15 +63,45 @@ template <> __device__ __forceinline__ few<bf16, 4> few_of<bf16, 4>(const float 
     return {{*(const unsigned *)&first, *(const unsigned *)&second}};
 }
 
-/* `at` is in bytes. */
-template <class T, int V> static __device__ __forceinline__ few<T, V> get(const void *from, int64_t at)
+/* What a thread reads and writes at once, in bits. */
+template <int BYTES> struct bits;
+template <> struct bits<2> {
+    typedef unsigned short type;
+};
+template <> struct bits<4> {
+    typedef unsigned type;
+};
+template <> struct bits<8> {
+    typedef uint2 type;
+};
+template <> struct bits<16> {
+    typedef uint4 type;
+};
+
+/* `at` is in bytes. LAST: it is not read again soon, and may leave the cache first. */
+template <class T, int V, bool LAST = false>
+static __device__ __forceinline__ few<T, V> get(const void *from, int64_t at)
 {
-    return *(const few<T, V> *)((const char *)from + at);
+    typedef typename bits<V * sizeof(T)>::type word;
+    if (!LAST)
+        return *(const few<T, V> *)((const char *)from + at);
+    few<T, V> x;
+    const word w = __ldcs((const word *)((const char *)from + at));
+    memcpy(&x, &w, sizeof x);
+    return x;
 }
 
-template <class T, int V> static __device__ __forceinline__ void put(void *to, int64_t at, const float *x)
+/* streams: it may leave the cache first, too. */
+template <class T, int V>
+static __device__ __forceinline__ void put(void *to, int64_t at, const float *x, bool streams = false)
 {
-    *(few<T, V> *)((char *)to + at) = few_of<T, V>(x);
+    typename bits<V * sizeof(T)>::type w;
+    const few<T, V> y = few_of<T, V>(x);
+    memcpy(&w, &y, sizeof w);
+    if (streams)
+        __stcs((decltype(w) *)((char *)to + at), w);
+    else
+        *(few<T, V> *)((char *)to + at) = y;
 }
 
 /* 1 / sqrt(var + epsilon), from the variance as it is stored: all kernels find the same bits. What a float says of it
@@ -193,6 +224,12 @@ static inline spread spread_passes(const shape *src, int tensors, int processors
 static inline int64_t spread_workspace(const spread *f)
 {
     return f->whole ? 0 : (2 * (int64_t)f->parts + 1) * f->C * (int64_t)sizeof(double);
+}
+
+/* Whether a tensor is more than the cache holds. */
+static inline bool is_beyond_cache(const step *s, const arg *a)
+{
+    return a->count * (int64_t)dtype_size(a->type) > queue_of(s)->cache;
 }
 
 /* All tensors of the node's size as its output is, everything else plain. */
