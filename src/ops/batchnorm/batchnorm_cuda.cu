@@ -233,14 +233,16 @@ template <class T> static void start(const forward &j, cudaStream_t stream)
         start_few<T, 1>(j, stream);
 }
 
-static spread train_spread(const void *attr, const shape *src, int processors)
+static spread train_spread(const void *attr, const shape *src, dtype type, int processors)
 {
-    return spread_passes(src, 1 + ((const batchnorm_attr *)attr)->residual, processors);
+    return spread_passes(src, type, 1 + ((const batchnorm_attr *)attr)->residual, processors);
 }
 
 static int64_t train_workspace(const graph *g, const node *n)
 {
-    const spread f = train_spread(n->attr, &g->values[n->in[0]].shape, queue_of_graph(g)->processors);
+    const value *src = &g->values[n->in[0]];
+    const spread f =
+        train_spread(n->attr, &src->shape, layout_type(&src->layout, src->type), queue_of_graph(g)->processors);
     return spread_workspace(&f);
 }
 
@@ -248,13 +250,14 @@ static forward forward_of(const step *s, bool train)
 {
     const int processors = queue_of(s)->processors;
     const shape *src = &s->in[0].shape;
+    const dtype type = s->in[0].type;
     return {.in = batchnorm_args_in(s, true, train),
             .dst = s->out[0].data,
             .pixel = s->out[0].pixel,
             .mean = train ? (float *)s->out[1].data : NULL,
             .var = train ? (float *)s->out[2].data : NULL,
             .sums = (double *)s->workspace,
-            .f = train ? train_spread(s->attr, src, processors) : spread_parts(src, processors),
+            .f = train ? train_spread(s->attr, src, type, processors) : spread_parts(src, type, processors),
             .epsilon = ((const batchnorm_attr *)s->attr)->epsilon,
             .act = bounds_of(s->node->act),
             .streams = is_beyond_cache(s, &s->out[0])};

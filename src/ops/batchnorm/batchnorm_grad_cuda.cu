@@ -256,15 +256,17 @@ template <class T> static void start(backward j, cudaStream_t stream)
     start_pass<T>(j, PASS_ELEMENTS, stream);
 }
 
-static spread grad_spread(const void *attr, const shape *src, int processors)
+static spread grad_spread(const void *attr, const shape *src, dtype type, int processors)
 {
     const batchnorm_attr *t = (const batchnorm_attr *)attr;
-    return spread_passes(src, 2 + t->sums + t->reads_dst, processors);
+    return spread_passes(src, type, 2 + t->sums + t->reads_dst, processors);
 }
 
 static int64_t grad_workspace(const graph *g, const node *n)
 {
-    const spread f = grad_spread(n->attr, &g->values[n->in[0]].shape, queue_of_graph(g)->processors);
+    const value *src = &g->values[n->in[0]];
+    const spread f =
+        grad_spread(n->attr, &src->shape, layout_type(&src->layout, src->type), queue_of_graph(g)->processors);
     return spread_workspace(&f);
 }
 
@@ -286,7 +288,7 @@ static void grad_start(const step *s, bool flows)
                         .dwei = t->affine ? (float *)s->out[1].data : NULL,
                         .dbia = t->affine ? (float *)s->out[2].data : NULL,
                         .sums = (double *)s->workspace,
-                        .f = grad_spread(t, &s->in[0].shape, queue_of(s)->processors),
+                        .f = grad_spread(t, &s->in[0].shape, s->in[0].type, queue_of(s)->processors),
                         .epsilon = t->epsilon,
                         .flat = flat_of(t->flat, s->in[0].type == BF16),
                         .flows = flows,

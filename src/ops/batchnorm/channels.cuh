@@ -2,9 +2,9 @@
  * each channel.
  *
  * Channels lie side by side (NHWC, or vectors): a tensor is rows, the pixels of all samples, of C channels. A thread
- * has 4 channels, or 1 where C is no multiple of 4; a block has a slice of up to 32 of them, and its lines of threads
- * take the rows in turn. Everything is bound by memory, and there are two passes over it, one for the sums and one
- * for the elements.
+ * has 4 channels, or 1 where C is no multiple of 4; a block has a slice of 32 of them or fewer, of 16 bits 64 where
+ * that makes even slices: a line of the cache. Its lines of threads take the rows in turn. Everything is bound by
+ * memory, and there are two passes over it, one for the sums and one for the elements.
  *
  * Where rows are many they are cut into parts. A first launch takes the sums of each part. In a second one every
  * block adds up those of its slice, of all parts, which are few; then it does the elements, from its last row to the
@@ -138,7 +138,8 @@ static inline bounds bounds_of(activation act)
 /* --- how work is spread: decided on the host ------------------------------------------------------------------- */
 
 enum {
-    SLICE = 32,              /* channels of a block, at most */
+    SLICE = 64,              /* channels of a block, at most */
+    SLICE_BYTES = 128,       /* of a row */
     BLOCK_THREADS = 1024,    /* at most, and those that a processor has at a time: for 64 registers each */
     WHOLE_THREADS = 512,     /* where a block does both passes: these take more registers */
     WHOLE_ROWS = 4096,       /* of all tensors that are read, where a block has its slice whole, ... */
@@ -174,20 +175,22 @@ static inline void set_lanes(spread *f, int lanes)
     f->slices = (int)((f->C + width - 1) / width);
 }
 
-static inline spread spread_start(const shape *src)
+/* `type` is that of the elements. */
+static inline spread spread_start(const shape *src, dtype type)
 {
-    const int64_t C = src->dim[1], rows = shape_count(src) / C;
+    const int64_t C = src->dim[1], rows = shape_count(src) / C, line = SLICE_BYTES / (int64_t)dtype_size(type);
+    const int slice = C % line ? SLICE / 2 : (int)line;
     spread f = {.rows = rows, .C = C, .share = 1 / (double)rows, .each = C % 4 ? 1 : 4};
     for (int k = 0; k < PROBES; k++)
         f.probe[k] = rows * (3 * k + 2) / 11 * C; /* not where all pictures begin or end */
-    set_lanes(&f, power_of_two(C / f.each, SLICE / f.each));
+    set_lanes(&f, power_of_two(C / f.each, slice / f.each));
     return f;
 }
 
 /* Blocks with a part of the rows each, as many as the GPU runs at a time. */
-static inline spread spread_parts(const shape *src, int processors)
+static inline spread spread_parts(const shape *src, dtype type, int processors)
 {
-    spread f = spread_start(src);
+    spread f = spread_start(src, type);
     f.threads =
         f.slices <= 4 ? BLOCK_THREADS : BLOCK_THREADS / 2; /* many slices share the processors out better so */
     const int64_t lines = f.threads / f.lanes, blocks = (int64_t)processors * (BLOCK_THREADS / f.threads);
@@ -203,17 +206,17 @@ static inline spread spread_parts(const shape *src, int processors)
 
 /* The same for two passes; `tensors` are read in the first one. With few channels the slices are narrower where a
  * block has its slice whole, so that more processors have one. */
-static inline spread spread_passes(const shape *src, int tensors, int processors)
+static inline spread spread_passes(const shape *src, dtype type, int tensors, int processors)
 {
-    spread f = spread_start(src);
+    spread f = spread_start(src, type);
     while (f.lanes > 1 && 2 * f.slices <= processors)
         set_lanes(&f, f.lanes / 2);
     const int64_t rows = f.rows * tensors;
     if (rows > WHOLE_ROWS || rows * f.lanes * f.each * (int64_t)sizeof(float) > WHOLE_BYTES)
-        return spread_parts(src, processors);
-    f.threads = f.lanes * power_of_two((f.rows + 3) / 4, WHOLE_THREADS / f.lanes);
-    if (f.threads < 32)
-        f.threads = 32;
+        return spread_parts(src, type, processors);
+    const int lines = power_of_two((f.rows + 3) / 4, WHOLE_THREADS / f.lanes);
+    const int least = f.lanes * f.each > 32 ? f.lanes * f.each : 32; /* each channel has its thread, see own_of */
+    f.threads = f.lanes * lines > least ? f.lanes * lines : least;
     f.chunk = (int)f.rows;
     f.parts = 1;
     f.whole = true;
@@ -331,12 +334,28 @@ static __device__ __forceinline__ void set_affine(room *r, const own &o, float m
     r->shift[threadIdx.x] = o.bia;
 }
 
+/* Adds up `rows` of room.warp into room.total, when all threads are here, and waits. */
+static __device__ __forceinline__ void total_of(room *r, int rows, int width)
+{
+    __syncthreads();
+    for (int t = threadIdx.x; t < 2 * SLICE; t += blockDim.x) {
+        const int which = t / SLICE, c = t % SLICE;
+        double sum[4] = {0}; /* four, for one addition need not wait for the other */
+        for (int w = 0; w < rows && c < width; w += 4)
+#pragma unroll
+            for (int k = 0; k < 4; k++)
+                sum[k] += w + k < rows ? r->warp[w + k][which][c] : 0;
+        r->total[which][c] = (sum[0] + sum[1]) + (sum[2] + sum[3]);
+    }
+    __syncthreads();
+}
+
 /* Adds two numbers, of types A and B, for each of V channels over the lines of a block, into room.total, and waits.
  */
 template <int V, class A, class B>
 static __device__ __forceinline__ void block_sums(int lanes, A *first, B *second, room *r)
 {
-    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32;
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
 #pragma unroll
     for (int v = 0; v < V; v++) {
         for (int d = 16; d >= lanes; d >>= 1) {
@@ -348,17 +367,7 @@ static __device__ __forceinline__ void block_sums(int lanes, A *first, B *second
             r->warp[warp][1][lane * V + v] = second[v];
         }
     }
-    __syncthreads();
-    for (int t = threadIdx.x; t < 2 * SLICE; t += blockDim.x) {
-        const int which = t / SLICE, c = t % SLICE;
-        double sum[4] = {0}; /* four, for one addition need not wait for the other */
-        for (int w = 0; w < warps && c < lanes * V; w += 4)
-#pragma unroll
-            for (int k = 0; k < 4; k++)
-                sum[k] += w + k < warps ? r->warp[w + k][which][c] : 0;
-        r->total[which][c] = (sum[0] + sum[1]) + (sum[2] + sum[3]);
-    }
-    __syncthreads();
+    total_of(r, blockDim.x / 32, lanes * V);
 }
 
 /* The sums of a part, from room.total into the workspace. */
@@ -375,7 +384,8 @@ static __device__ __forceinline__ void put_part(double *sums, const spread &f, c
 static __device__ __forceinline__ void add_parts(const double *sums, const spread &f, room *r)
 {
     const int width = f.lanes * f.each, group = threadIdx.x / width, groups = blockDim.x / width;
-    const int64_t c = (int64_t)blockIdx.x * width + threadIdx.x % width;
+    const int own = threadIdx.x % width;
+    const int64_t c = (int64_t)blockIdx.x * width + own;
     double first = 0, second = 0;
     if (c < f.C) {
 #pragma unroll 4
@@ -384,7 +394,13 @@ static __device__ __forceinline__ void add_parts(const double *sums, const sprea
             second += sums[(2 * p + 1) * f.C + c];
         }
     }
-    block_sums<1>(width, &first, &second, r);
+    if (width < 32) {
+        block_sums<1>(width, &first, &second, r);
+    } else { /* a warp has no channel twice */
+        r->warp[group][0][own] = first;
+        r->warp[group][1][own] = second;
+        total_of(r, groups, width);
+    }
 }
 
 #endif
