@@ -78,6 +78,22 @@ static void build_pools(brasa_graph *g)
     brasa_apply(brasa_relu(brasa_dense(brasa_flatten(x), 17)), "classify %d name=fc", CLASSES);
 }
 
+/* Batch norm with many pixels, with and without a sum before the activation. */
+static void build_tall(brasa_graph *g)
+{
+    brasa_tensor x = brasa_apply(brasa_input(g, "image", 3, SIZE, SIZE), "conv 1024 1x1");
+    x = brasa_relu(brasa_batchnorm(brasa_apply(x, "reshape 64 36 36")));
+    brasa_tensor y = brasa_relu(brasa_batchnorm(brasa_apply(x, "conv 64 1x1 bias=no")));
+    finish(brasa_relu(brasa_add(brasa_batchnorm(brasa_apply(y, "conv 64 1x1 bias=no")), x)));
+}
+
+/* And with more channels than one launch is good for. */
+static void build_wide(brasa_graph *g)
+{
+    brasa_tensor x = brasa_apply(brasa_input(g, "image", 3, SIZE, SIZE), "conv 8704 1x1");
+    finish(brasa_relu(brasa_batchnorm(brasa_apply(x, "reshape 2176 18 18"))));
+}
+
 /* Everything that bends. */
 static void build_bends(brasa_graph *g)
 {
@@ -90,8 +106,8 @@ static void build_bends(brasa_graph *g)
 static const struct network {
     const char *name;
     void (*build)(brasa_graph *g); /* NULL: the model of that name */
-} networks[] = {{"mobile", build_mobile}, {"residual", build_residual}, {"pools", build_pools},
-                {"bends", build_bends},   {"mnist_cnn", NULL},          {"letter_mlp", NULL},
+} networks[] = {{"mobile", build_mobile}, {"residual", build_residual}, {"pools", build_pools}, {"tall", build_tall},
+                {"wide", build_wide},     {"bends", build_bends},       {"mnist_cnn", NULL},    {"letter_mlp", NULL},
                 {"tiny_resnet", NULL},    {"tiny_inception", NULL}};
 enum { NETWORKS = sizeof networks / sizeof networks[0] };
 

@@ -281,6 +281,8 @@ static void cuda_close(device *d)
         cudaEventDestroy(c->begin);
     if (c->end)
         cudaEventDestroy(c->end);
+    if (c->queue.arrivals)
+        cudaFree(c->queue.arrivals);
     if (c->queue.stream)
         cudaStreamDestroy(c->queue.stream);
     mem_put(ctx, c);
@@ -340,6 +342,11 @@ static brasa_status cuda_open(brasa_context *ctx, int index, device **out)
         if (error == cudaSuccess)
             error = cudaEventCreateWithFlags(&c->sent[i], cudaEventDisableTiming);
     }
+    const size_t arrivals = 2 * CUDA_MOST_ARRIVALS * sizeof *c->queue.arrivals;
+    if (error == cudaSuccess)
+        error = cudaMalloc((void **)&c->queue.arrivals, arrivals);
+    if (error == cudaSuccess)
+        error = cudaMemsetAsync(c->queue.arrivals, 0, arrivals, c->queue.stream);
     if (error == cudaSuccess)
         error = cudaEventCreate(&c->begin);
     if (error == cudaSuccess)

@@ -20,6 +20,8 @@ extern "C" {
 
 #include "backend/backend.h"
 
+enum { CUDA_MOST_ARRIVALS = 1024 };
+
 /* step.queue, and device.queue. */
 typedef struct cuda_queue {
     cudaStream_t stream;
@@ -28,6 +30,8 @@ typedef struct cuda_queue {
     int processors;            /* streaming multiprocessors */
     int64_t cache;             /* bytes of the cache that they share */
     size_t most_shared;        /* bytes of shared memory that a block may ask for */
+    unsigned *arrivals;        /* 2 x CUDA_MOST_ARRIVALS zeros, for kernels whose blocks wait for each other: they
+                                  leave zeros there again */
     int major, minor;          /* compute capability */
     struct cudnn *cudnn;       /* NULL: not there; made by cudnn.c */
     struct cublaslt *cublaslt; /* NULL: not there; made by cublaslt.c */

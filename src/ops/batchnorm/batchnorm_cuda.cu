@@ -12,6 +12,7 @@ typedef struct forward {
     int64_t pixel;     /* from one row of dst to the next, in elements */
     float *mean, *var; /* written in training */
     double *sums;      /* of the parts; behind them, base */
+    unsigned *arrivals;
     spread f;
     double epsilon;
     bounds act;
@@ -21,14 +22,14 @@ typedef struct forward {
 /* --- statistics ------------------------------------------------------------------------------------------------ */
 
 /* N rows of a thread, from its row k on, which is at `at`. */
-template <bool LAST, class T, int V, int N>
+template <int FROM, class T, int V, int N>
 static __device__ __forceinline__ void rows_get(few<T, V> (&to)[N], const void *from, const walk &w, int k,
                                                 int64_t at)
 {
 #pragma unroll
     for (int i = 0; i < N; i++, at += w.all.step)
         if (k + i < w.count)
-            to[i] = get<T, V, LAST>(from, at);
+            to[i] = FROM == STASHED ? stash_of<T, V>()[(k + i) * blockDim.x] : get<T, V, FROM == LAST>(from, at);
 }
 
 /* Of three numbers of a channel the one in the middle, rounded to 16 bits of the largest: with more of them, what is
@@ -55,15 +56,17 @@ static __device__ __forceinline__ void find_base(float *base, const void *src, c
         base[v] = base_of(number(x[0], v), number(x[1], v), number(x[2], v));
 }
 
-/* The sums of the block's part into room.total, and room.base. */
-template <class T, int V> static __device__ __forceinline__ void sum_moments(const forward &j, const walk &w, room *r)
+/* The sums of the block's part into room.total, and room.base. STASH: the rows stay in shared memory. */
+template <class T, int V, bool STASH>
+static __device__ __forceinline__ void sum_moments(const forward &j, const walk &w, room *r)
 {
+    const int FROM = STASH ? LAST : AGAIN;
     const int N = V == 1 ? 8 : 16 / sizeof(T); /* 64 bytes: so much must be under way */
     float base[V] = {0}, square[V] = {0};
     double sum[V] = {0}; /* of numbers that may all be of one sign, while the mean is near 0 */
     int64_t at = w.all.at;
     few<T, V> x[N];
-    rows_get<false>(x, j.in.src, w, 0, at);
+    rows_get<FROM>(x, j.in.src, w, 0, at);
     if (w.count)
         find_base<T, V>(base, j.in.src, j.f, w);
     for (int k = 0; k < w.count; k += N) {
@@ -72,6 +75,8 @@ template <class T, int V> static __device__ __forceinline__ void sum_moments(con
         for (int i = 0; i < N; i++, at += w.all.step) {
             if (k + i >= w.count)
                 continue;
+            if (STASH)
+                stash_of<T, V>()[(k + i) * blockDim.x] = x[i];
 #pragma unroll
             for (int v = 0; v < V; v++) {
                 const float d = number(x[i], v) - base[v];
@@ -79,7 +84,7 @@ template <class T, int V> static __device__ __forceinline__ void sum_moments(con
                 square[v] = fmaf(d, d, square[v]);
             }
         }
-        rows_get<false>(x, j.in.src, w, k + N, at);
+        rows_get<FROM>(x, j.in.src, w, k + N, at);
 #pragma unroll
         for (int v = 0; v < V; v++)
             sum[v] += few_sum[v];
@@ -113,16 +118,16 @@ template <class T, int V> struct both {
     few<T, V> src[N], res[N];
 };
 
-template <bool LAST, class T, int V>
+template <int FROM, class T, int V>
 static __device__ __forceinline__ void both_get(both<T, V> *to, const forward &j, const walk &w, int k, int64_t at)
 {
-    rows_get<LAST>(to->src, j.in.src, w, k, at);
+    rows_get<FROM>(to->src, j.in.src, w, k, at);
     if (j.in.res)
-        rows_get<LAST>(to->res, j.in.res, w, k, at);
+        rows_get<FROM == AGAIN ? AGAIN : LAST>(to->res, j.in.res, w, k, at);
 }
 
 /* `x` are the first rows, read before; `to` is where they go. dst may lie where src or res lies. */
-template <bool LAST, class T, int V>
+template <int FROM, class T, int V>
 static __device__ __forceinline__ void normalize_rows(const forward &j, const walk &w, trail to, both<T, V> x,
                                                       const room *r)
 {
@@ -151,7 +156,7 @@ static __device__ __forceinline__ void normalize_rows(const forward &j, const wa
             put<T, V>(j.dst, to.at, y, j.streams);
         }
         at += x.N * w.all.step;
-        both_get<LAST>(&x, j, w, k + x.N, at);
+        both_get<FROM>(&x, j, w, k + x.N, at);
     }
 }
 
@@ -164,10 +169,26 @@ template <class T, int V> static __global__ void __launch_bounds__(WHOLE_THREADS
     const walk w = walk_of<T, V>(j.f, false);
     const own o = own_of(j.f, j.in);
     both<T, V> x;
-    sum_moments<T, V>(j, w, &r);
-    both_get<false>(&x, j, w, 0, w.all.at);
+    sum_moments<T, V, false>(j, w, &r);
+    both_get<AGAIN>(&x, j, w, 0, w.all.at);
     finish_moments(j, o, o.mine ? r.base[threadIdx.x] : 0, &r);
-    normalize_rows<false>(j, w, trail_of<T, V>(j.f, j.pixel, false), x, &r);
+    normalize_rows<AGAIN>(j, w, trail_of<T, V>(j.f, j.pixel, false), x, &r);
+}
+
+/* Training in one launch, a block with a part. */
+template <class T, int V> static __global__ void __launch_bounds__(BLOCK_THREADS, 1) train_stashed(const forward j)
+{
+    __shared__ room r;
+    const walk w = walk_of<T, V>(j.f, false);
+    const own o = own_of(j.f, j.in);
+    both<T, V> x;
+    sum_moments<T, V, true>(j, w, &r);
+    put_part(j.sums, j.f, o, &r);
+    both_get<STASHED>(&x, j, w, 0, w.all.at);
+    wait_for_parts(j.arrivals, j.f.parts);
+    add_parts(j.sums, j.f, &r);
+    finish_moments(j, o, o.mine ? r.base[threadIdx.x] : 0, &r);
+    normalize_rows<STASHED>(j, w, trail_of<T, V>(j.f, j.pixel, false), x, &r);
 }
 
 /* Training in two launches: the sums of a part. */
@@ -176,7 +197,7 @@ template <class T, int V> static __global__ void __launch_bounds__(BLOCK_THREADS
     __shared__ room r;
     const walk w = walk_of<T, V>(j.f, false);
     const own o = own_of(j.f, {});
-    sum_moments<T, V>(j, w, &r);
+    sum_moments<T, V, false>(j, w, &r);
     put_part(j.sums, j.f, o, &r);
     if (o.mine && blockIdx.y == 0)
         j.sums[2 * j.f.parts * j.f.C + o.c] = r.base[threadIdx.x];
@@ -190,10 +211,10 @@ template <class T, int V> static __global__ void __launch_bounds__(BLOCK_THREADS
     const own o = own_of(j.f, j.in);
     const double base = o.mine ? j.sums[2 * j.f.parts * j.f.C + o.c] : 0;
     both<T, V> x;
-    both_get<true>(&x, j, w, 0, w.all.at);
+    both_get<LAST>(&x, j, w, 0, w.all.at);
     add_parts(j.sums, j.f, &r);
     finish_moments(j, o, base, &r);
-    normalize_rows<true>(j, w, trail_of<T, V>(j.f, j.pixel, true), x, &r);
+    normalize_rows<LAST>(j, w, trail_of<T, V>(j.f, j.pixel, true), x, &r);
 }
 
 /* With the statistics that are there. */
@@ -203,11 +224,11 @@ template <class T, int V> static __global__ void __launch_bounds__(BLOCK_THREADS
     const walk w = walk_of<T, V>(j.f, false);
     const own o = own_of(j.f, j.in);
     both<T, V> x;
-    both_get<false>(&x, j, w, 0, w.all.at);
+    both_get<AGAIN>(&x, j, w, 0, w.all.at);
     if (o.mine)
         set_affine(&r, o, o.mean, o.var, j.epsilon);
     __syncthreads();
-    normalize_rows<false>(j, w, trail_of<T, V>(j.f, j.pixel, false), x, &r);
+    normalize_rows<AGAIN>(j, w, trail_of<T, V>(j.f, j.pixel, false), x, &r);
 }
 
 /* --- starting them --------------------------------------------------------------------------------------------- */
@@ -219,7 +240,7 @@ template <class T, int V> static void start_few(const forward &j, cudaStream_t s
         eval_elements<T, V><<<grid, j.f.threads, 0, stream>>>(j);
     } else if (j.f.whole) {
         train_whole<T, V><<<grid, j.f.threads, 0, stream>>>(j);
-    } else {
+    } else if (V != 4 || !start_stashed<forward>(train_stashed<T, 4>, j, stream)) {
         train_sums<T, V><<<grid, j.f.threads, 0, stream>>>(j);
         train_elements<T, V><<<grid, j.f.threads, 0, stream>>>(j);
     }
@@ -233,22 +254,21 @@ template <class T> static void start(const forward &j, cudaStream_t stream)
         start_few<T, 1>(j, stream);
 }
 
-static spread train_spread(const void *attr, const shape *src, dtype type, int processors)
+static spread train_spread(const void *attr, const shape *src, dtype type, const cuda_queue *q)
 {
-    return spread_passes(src, type, 1 + ((const batchnorm_attr *)attr)->residual, processors);
+    return spread_passes(src, type, 1 + ((const batchnorm_attr *)attr)->residual, 1, q);
 }
 
 static int64_t train_workspace(const graph *g, const node *n)
 {
     const value *src = &g->values[n->in[0]];
-    const spread f =
-        train_spread(n->attr, &src->shape, layout_type(&src->layout, src->type), queue_of_graph(g)->processors);
+    const spread f = train_spread(n->attr, &src->shape, layout_type(&src->layout, src->type), queue_of_graph(g));
     return spread_workspace(&f);
 }
 
 static forward forward_of(const step *s, bool train)
 {
-    const int processors = queue_of(s)->processors;
+    const cuda_queue *q = queue_of(s);
     const shape *src = &s->in[0].shape;
     const dtype type = s->in[0].type;
     return {.in = batchnorm_args_in(s, true, train),
@@ -257,7 +277,8 @@ static forward forward_of(const step *s, bool train)
             .mean = train ? (float *)s->out[1].data : NULL,
             .var = train ? (float *)s->out[2].data : NULL,
             .sums = (double *)s->workspace,
-            .f = train ? train_spread(s->attr, src, type, processors) : spread_parts(src, type, processors),
+            .arrivals = q->arrivals,
+            .f = train ? train_spread(s->attr, src, type, q) : spread_parts(src, type, q->processors),
             .epsilon = ((const batchnorm_attr *)s->attr)->epsilon,
             .act = bounds_of(s->node->act),
             .streams = is_beyond_cache(s, &s->out[0])};

@@ -8,6 +8,7 @@ typedef struct backward {
     void *dsrc, *dres;  /* dres may be NULL, ... */
     float *dwei, *dbia; /* ... and these */
     double *sums;       /* of the parts */
+    unsigned *arrivals;
     spread f;
     double epsilon;
     bounds flat;
@@ -24,7 +25,7 @@ template <class T, int V, bool E> struct rows {
 };
 
 /* From row k on, which is at `at`, and at `from` of ddst. */
-template <bool LAST, class T, int V, bool E>
+template <int FROM, class T, int V, bool E>
 static __device__ __forceinline__ void rows_get(rows<T, V, E> *to, const backward &j, const walk &w, trail from,
                                                 int k, int64_t at)
 {
@@ -32,12 +33,17 @@ static __device__ __forceinline__ void rows_get(rows<T, V, E> *to, const backwar
     for (int i = 0; i < to->N; i++, at += w.all.step, from.at += from.step) {
         if (k + i >= w.count)
             continue;
-        to->src[i] = get<T, V, LAST>(j.in.src, at);
-        to->ddst[i] = get<T, V, LAST>(j.in.ddst, from.at);
+        if (FROM == STASHED) {
+            to->src[i] = stash_of<T, V>()[(k + i) * blockDim.x];
+            to->ddst[i] = stash_of<T, V>()[(j.f.deep + k + i) * blockDim.x];
+            continue;
+        }
+        to->src[i] = get<T, V, FROM == LAST>(j.in.src, at);
+        to->ddst[i] = get<T, V, FROM == LAST>(j.in.ddst, from.at);
         if (E && j.in.more)
-            to->more[i] = get<T, V, LAST>(j.in.more, at);
+            to->more[i] = get<T, V, FROM == LAST>(j.in.more, at);
         if (E && j.in.dst)
-            to->dst[i] = get<T, V, LAST>(j.in.dst, at);
+            to->dst[i] = get<T, V, FROM == LAST>(j.in.dst, at);
     }
 }
 
@@ -81,8 +87,8 @@ static __device__ __forceinline__ void passes(float *d, const backward &j, const
 /* --- two passes ------------------------------------------------------------------------------------------------ */
 
 /* The sums of the gradient and of the gradient times src - mean over the block's part, into room.total; and dres. `x`
- * are the first rows, read before; `from` is where those of ddst lie. */
-template <class T, int V, bool E>
+ * are the first rows, read before; `from` is where those of ddst lie. STASH: src and ddst stay in shared memory. */
+template <bool STASH, class T, int V, bool E>
 static __device__ __forceinline__ void sum_slopes(const backward &j, const walk &w, trail from, rows<T, V, E> x,
                                                   room *r)
 {
@@ -95,6 +101,10 @@ static __device__ __forceinline__ void sum_slopes(const backward &j, const walk 
             float d[V];
             if (k + i >= w.count)
                 continue;
+            if (STASH) {
+                stash_of<T, V>()[(k + i) * blockDim.x] = x.src[i];
+                stash_of<T, V>()[(j.f.deep + k + i) * blockDim.x] = x.ddst[i];
+            }
             passes(d, j, x, f, i);
 #pragma unroll
             for (int v = 0; v < V; v++) {
@@ -105,7 +115,7 @@ static __device__ __forceinline__ void sum_slopes(const backward &j, const walk 
                 put<T, V>(j.dres, at, d, false);
         }
         from.at += x.N * from.step;
-        rows_get<false>(&x, j, w, from, k + x.N, at);
+        rows_get<STASH ? LAST : AGAIN>(&x, j, w, from, k + x.N, at);
     }
     block_sums<V>(j.f.lanes, sum, product, r);
 }
@@ -127,7 +137,7 @@ static __device__ __forceinline__ void finish_slopes(const backward &j, const ow
 }
 
 /* dsrc = scale (gradient - level - (src - mean) tilt). It may lie where an input lies. */
-template <bool LAST, class T, int V, bool E>
+template <int FROM, class T, int V, bool E>
 static __device__ __forceinline__ void write_slopes(const backward &j, const walk &w, trail from, rows<T, V, E> x,
                                                     const room *r)
 {
@@ -152,7 +162,7 @@ static __device__ __forceinline__ void write_slopes(const backward &j, const wal
             put<T, V>(j.dsrc, at, d, j.streams);
         }
         from.at += x.N * from.step;
-        rows_get<LAST>(&x, j, w, from, k + x.N, at);
+        rows_get<FROM>(&x, j, w, from, k + x.N, at);
     }
 }
 
@@ -173,13 +183,33 @@ static __global__ void __launch_bounds__(WHOLE_THREADS, 1) grad_whole(const back
     const own o = own_of(j.f, j.in);
     const trail from = trail_of<T, V>(j.f, j.pixel, false);
     rows<T, V, E> x;
-    rows_get<false>(&x, j, w, from, 0, w.all.at);
+    rows_get<AGAIN>(&x, j, w, from, 0, w.all.at);
     set_own_affine(j, o, &r);
     __syncthreads();
-    sum_slopes(j, w, from, x, &r);
+    sum_slopes<false>(j, w, from, x, &r);
     finish_slopes(j, o, &r);
-    rows_get<false>(&x, j, w, from, 0, w.all.at);
-    write_slopes<false>(j, w, from, x, &r);
+    rows_get<AGAIN>(&x, j, w, from, 0, w.all.at);
+    write_slopes<AGAIN>(j, w, from, x, &r);
+}
+
+/* One launch, a block with a part; for src and ddst alone. */
+template <class T, int V> static __global__ void __launch_bounds__(BLOCK_THREADS, 1) grad_stashed(const backward j)
+{
+    __shared__ room r;
+    const walk w = walk_of<T, V>(j.f, false);
+    const own o = own_of(j.f, j.in);
+    const trail from = trail_of<T, V>(j.f, j.pixel, false);
+    rows<T, V, false> x;
+    rows_get<LAST>(&x, j, w, from, 0, w.all.at);
+    set_own_affine(j, o, &r);
+    __syncthreads();
+    sum_slopes<true>(j, w, from, x, &r);
+    put_part(j.sums, j.f, o, &r);
+    wait_for_parts(j.arrivals, j.f.parts);
+    add_parts(j.sums, j.f, &r);
+    finish_slopes(j, o, &r);
+    rows_get<STASHED>(&x, j, w, from, 0, w.all.at);
+    write_slopes<STASHED>(j, w, from, x, &r);
 }
 
 /* Two launches: the sums of a part, and dres. */
@@ -191,10 +221,10 @@ static __global__ void __launch_bounds__(BLOCK_THREADS, 1) grad_sums(const backw
     const own o = own_of(j.f, j.in);
     const trail from = trail_of<T, V>(j.f, j.pixel, false);
     rows<T, V, E> x;
-    rows_get<false>(&x, j, w, from, 0, w.all.at);
+    rows_get<AGAIN>(&x, j, w, from, 0, w.all.at);
     set_own_affine(j, o, &r);
     __syncthreads();
-    sum_slopes(j, w, from, x, &r);
+    sum_slopes<false>(j, w, from, x, &r);
     put_part(j.sums, j.f, o, &r);
 }
 
@@ -207,11 +237,11 @@ static __global__ void __launch_bounds__(BLOCK_THREADS, 1) grad_elements(const b
     const own o = own_of(j.f, j.in);
     const trail from = trail_of<T, V>(j.f, j.pixel, true);
     rows<T, V, E> x;
-    rows_get<true>(&x, j, w, from, 0, w.all.at);
+    rows_get<LAST>(&x, j, w, from, 0, w.all.at);
     add_parts(j.sums, j.f, &r);
     set_own_affine(j, o, &r);
     finish_slopes(j, o, &r);
-    write_slopes<true>(j, w, from, x, &r);
+    write_slopes<LAST>(j, w, from, x, &r);
 }
 
 /* --- starting them --------------------------------------------------------------------------------------------- */
@@ -246,6 +276,8 @@ template <class T> static void start(backward j, cudaStream_t stream)
         start_pass<T>(j, PASS_BOTH, stream);
         return;
     }
+    if (j.f.each == 4 && start_stashed<backward>(grad_stashed<T, 4>, j, stream))
+        return;
     start_pass<T>(j, PASS_SUMS, stream);
     if (j.dres) { /* is there now */
         j.in.ddst = j.dres;
@@ -256,17 +288,16 @@ template <class T> static void start(backward j, cudaStream_t stream)
     start_pass<T>(j, PASS_ELEMENTS, stream);
 }
 
-static spread grad_spread(const void *attr, const shape *src, dtype type, int processors)
+static spread grad_spread(const void *attr, const shape *src, dtype type, const cuda_queue *q)
 {
     const batchnorm_attr *t = (const batchnorm_attr *)attr;
-    return spread_passes(src, type, 2 + t->sums + t->reads_dst, processors);
+    return spread_passes(src, type, 2 + t->sums + t->reads_dst, t->sums || t->reads_dst ? 0 : 2, q);
 }
 
 static int64_t grad_workspace(const graph *g, const node *n)
 {
     const value *src = &g->values[n->in[0]];
-    const spread f =
-        grad_spread(n->attr, &src->shape, layout_type(&src->layout, src->type), queue_of_graph(g)->processors);
+    const spread f = grad_spread(n->attr, &src->shape, layout_type(&src->layout, src->type), queue_of_graph(g));
     return spread_workspace(&f);
 }
 
@@ -288,7 +319,8 @@ static void grad_start(const step *s, bool flows)
                         .dwei = t->affine ? (float *)s->out[1].data : NULL,
                         .dbia = t->affine ? (float *)s->out[2].data : NULL,
                         .sums = (double *)s->workspace,
-                        .f = grad_spread(t, &s->in[0].shape, s->in[0].type, queue_of(s)->processors),
+                        .arrivals = queue_of(s)->arrivals,
+                        .f = grad_spread(t, &s->in[0].shape, s->in[0].type, queue_of(s)),
                         .epsilon = t->epsilon,
                         .flat = flat_of(t->flat, s->in[0].type == BF16),
                         .flows = flows,

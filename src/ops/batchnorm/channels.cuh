@@ -9,8 +9,11 @@
  * Where rows are many they are cut into parts. A first launch takes the sums of each part. In a second one every
  * block adds up those of its slice, of all parts, which are few; then it does the elements, from its last row to the
  * first, for the last ones are still in the cache. What it reads there is not needed again soon and is marked so, and
- * what it writes where that is more than the cache holds: both would drive out rows that are still to be read. Where
- * rows are few a block has its slice whole, and does both in one launch.
+ * what it writes where that is more than the cache holds: both would drive out rows that are still to be read.
+ *
+ * Where the parts fit into the processors' shared memory, they stay there between the passes, and there is one
+ * launch: all blocks run at the same time, and those of a slice wait for each other's sums. Where rows are few a
+ * block has its slice whole, and does both in one launch.
  *
  * Sums are taken in float over a few, and in double over those.
  *
@@ -147,6 +150,15 @@ enum {
     PROBES = 3,
 };
 
+/* What the threads of a block share, for each channel of the slice. */
+typedef struct room {
+    double warp[BLOCK_THREADS / 32][2][SLICE];
+    double total[2][SLICE];
+    float base[SLICE];
+    float mean[SLICE], scale[SLICE], shift[SLICE]; /* (src - mean) * scale + shift */
+    float level[SLICE], tilt[SLICE];
+} room;
+
 typedef struct spread {
     int64_t rows, C;
     int64_t probe[PROBES]; /* the first elements of rows here and there */
@@ -157,6 +169,8 @@ typedef struct spread {
     int slices, parts;     /* the grid */
     int chunk;             /* rows of a part; the last one may have fewer */
     bool whole;            /* one launch does it */
+    int deep;              /* rows of a thread that stay in shared memory, at most; 0: none do */
+    int stash, most_stash; /* the bytes of these, of all threads; those that a block may have */
 } spread;
 
 /* The power of two from `least` on, but at most `most`. */
@@ -204,16 +218,41 @@ static inline spread spread_parts(const shape *src, dtype type, int processors)
     return f;
 }
 
-/* The same for two passes; `tensors` are read in the first one. With few channels the slices are narrower where a
- * block has its slice whole, so that more processors have one. */
-static inline spread spread_passes(const shape *src, dtype type, int tensors, int processors)
+/* The same with parts of `tensors` that stay in shared memory: one block for each processor, nearly all of which must
+ * have one. deep is 0 where that cannot be. */
+static inline spread spread_stashed(const shape *src, dtype type, int tensors, const cuda_queue *q)
 {
     spread f = spread_start(src, type);
-    while (f.lanes > 1 && 2 * f.slices <= processors)
+    f.threads = BLOCK_THREADS;
+    const int64_t lines = f.threads / f.lanes, parts = q->processors / f.slices;
+    if (f.each == 1 || parts < 1 || f.slices > CUDA_MOST_ARRIVALS || 8 * f.slices * parts < 7 * q->processors)
+        return f;
+    const int64_t chunk = (f.rows + parts - 1) / parts, deep = (chunk + lines - 1) / lines;
+    const int64_t bytes = deep * f.threads * f.each * (int64_t)dtype_size(type) * tensors;
+    f.most_stash = (int)q->most_shared - (int)sizeof(room);
+    if (bytes > f.most_stash)
+        return f;
+    f.chunk = (int)chunk;
+    f.parts = (int)((f.rows + chunk - 1) / chunk);
+    f.deep = (int)deep;
+    f.stash = (int)bytes;
+    return f;
+}
+
+/* The same for two passes; `tensors` are read in the first one, of which `stashed` would have to stay; 0: that cannot
+ * be. With few channels the slices are narrower where a block has its slice whole, so that more processors have one.
+ */
+static inline spread spread_passes(const shape *src, dtype type, int tensors, int stashed, const cuda_queue *q)
+{
+    spread f = spread_start(src, type);
+    while (f.lanes > 1 && 2 * f.slices <= q->processors)
         set_lanes(&f, f.lanes / 2);
     const int64_t rows = f.rows * tensors;
-    if (rows > WHOLE_ROWS || rows * f.lanes * f.each * (int64_t)sizeof(float) > WHOLE_BYTES)
-        return spread_parts(src, type, processors);
+    if (rows > WHOLE_ROWS || rows * f.lanes * f.each * (int64_t)sizeof(float) > WHOLE_BYTES) {
+        if (stashed)
+            f = spread_stashed(src, type, stashed, q);
+        return f.deep ? f : spread_parts(src, type, q->processors);
+    }
     const int lines = power_of_two((f.rows + 3) / 4, WHOLE_THREADS / f.lanes);
     const int least = f.lanes * f.each > 32 ? f.lanes * f.each : 32; /* each channel has its thread, see own_of */
     f.threads = f.lanes * lines > least ? f.lanes * lines : least;
@@ -316,16 +355,67 @@ static __device__ __forceinline__ own own_of(const spread &f, const batchnorm_ar
     return o;
 }
 
-/* --- sums ------------------------------------------------------------------------------------------------------ */
+/* --- one launch for all parts ---------------------------------------------------------------------------------- */
 
-/* What the threads of a block share, for each channel of the slice. */
-typedef struct room {
-    double warp[BLOCK_THREADS / 32][2][SLICE];
-    double total[2][SLICE];
-    float base[SLICE];
-    float mean[SLICE], scale[SLICE], shift[SLICE]; /* (src - mean) * scale + shift */
-    float level[SLICE], tilt[SLICE];
-} room;
+/* Where a thread's rows come from: memory, to be read again soon; memory, for the last time; shared memory. */
+enum { AGAIN, LAST, STASHED };
+
+/* The first row of this thread in shared memory; the next one is blockDim.x further on. */
+template <class T, int V> static __device__ __forceinline__ few<T, V> *stash_of(void)
+{
+    extern __shared__ uint4 stash[];
+    return (few<T, V> *)stash + threadIdx.x;
+}
+
+/* Waits for the other parts of the slice, whose sums are in memory then. All blocks run at the same time:
+ * start_stashed sees to it. The last one to go on leaves zeros for the next launch. */
+static __device__ __forceinline__ void wait_for_parts(unsigned *arrivals, int parts)
+{
+    unsigned *come = arrivals + 2 * blockIdx.x, *gone = come + 1;
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        __threadfence();
+        atomicAdd(come, 1u);
+        while (*(volatile unsigned *)come < (unsigned)parts)
+            continue;
+        __threadfence();
+        if (atomicAdd(gone, 1u) == (unsigned)parts - 1) {
+            *(volatile unsigned *)come = 0;
+            *(volatile unsigned *)gone = 0;
+        }
+    }
+    __syncthreads();
+}
+
+/* Starts a kernel all of whose blocks run at the same time; false: they cannot. J has the spread as `f`. What a
+ * kernel may have of shared memory is the same for all nodes: it holds for those, too, that were recorded before. */
+template <class J> static bool start_stashed(void (*kernel)(const J), const J &j, cudaStream_t stream)
+{
+    int blocks = 0;
+    cudaLaunchAttribute together = {};
+    cudaLaunchConfig_t how = {};
+    if (!j.f.deep)
+        return false;
+    if (cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, j.f.most_stash) != cudaSuccess ||
+        cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, kernel, j.f.threads, (size_t)j.f.stash) !=
+            cudaSuccess ||
+        blocks < 1) {
+        (void)cudaGetLastError(); /* which is kept otherwise */
+        return false;
+    }
+    together.id = cudaLaunchAttributeCooperative;
+    together.val.cooperative = 1;
+    how.gridDim = dim3(j.f.slices, j.f.parts);
+    how.blockDim = dim3(j.f.threads);
+    how.dynamicSmemBytes = (size_t)j.f.stash;
+    how.stream = stream;
+    how.attrs = &together;
+    how.numAttrs = 1;
+    (void)cudaLaunchKernelEx(&how, kernel, j); /* cuda_started tells of errors */
+    return true;
+}
+
+/* --- sums ------------------------------------------------------------------------------------------------------ */
 
 static __device__ __forceinline__ void set_affine(room *r, const own &o, float mean, float var, double epsilon)
 {
@@ -390,8 +480,8 @@ static __device__ __forceinline__ void add_parts(const double *sums, const sprea
     if (c < f.C) {
 #pragma unroll 4
         for (int p = group; p < f.parts; p += groups) {
-            first += sums[2 * p * f.C + c];
-            second += sums[(2 * p + 1) * f.C + c];
+            first += __ldcg(sums + 2 * p * f.C + c); /* other processors may have written it just now */
+            second += __ldcg(sums + (2 * p + 1) * f.C + c);
         }
     }
     if (width < 32) {
