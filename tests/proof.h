@@ -163,6 +163,8 @@ static inline double proof_read(const value *v, const void *data, int64_t elemen
         memcpy(&x, &bits, sizeof x);
         return x;
     }
+    case HALVES:
+        return halves_get(data, halves_plane(layout_count(&v->layout, &v->shape)), i);
     case F64:
         return ((const double *)data)[i];
     case I32:
@@ -176,7 +178,9 @@ static inline double proof_read(const value *v, const void *data, int64_t elemen
 static inline void proof_write(const value *v, void *data, int64_t element, double x)
 {
     const int64_t i = proof_place(v, element);
-    if (v->type == F32)
+    if (v->layout.halves)
+        halves_set(data, halves_plane(layout_count(&v->layout, &v->shape)), i, (float)x);
+    else if (v->type == F32)
         ((float *)data)[i] = (float)x;
     else if (v->type == F64)
         ((double *)data)[i] = x;

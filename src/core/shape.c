@@ -11,7 +11,8 @@ size_t dtype_size(dtype type)
 
 const char *dtype_name(dtype type)
 {
-    static const char *const names[] = {[F32] = "f32", [F64] = "f64", [I32] = "i32", [I64] = "i64", [BF16] = "bf16"};
+    static const char *const names[] = {
+        [F32] = "f32", [F64] = "f64", [I32] = "i32", [I64] = "i64", [BF16] = "bf16", [HALVES] = "halves"};
     return names[type];
 }
 

@@ -6,7 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-typedef enum dtype { F32, F64, I32, I64, BF16 } dtype; /* BF16: the upper half of a float */
+/* BF16: the upper half of a float; HALVES: both, apart (halves.h) */
+typedef enum dtype { F32, F64, I32, I64, BF16, HALVES } dtype;
 
 enum { MAX_RANK = 6, SHAPE_TEXT_SIZE = 128 };
 

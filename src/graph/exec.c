@@ -16,14 +16,14 @@ static brasa_status make_step(program *p, int i)
     for (int k = 0; k < n->nin + n->nout; k++) {
         const value *v = &g->values[k < n->nin ? n->in[k] : n->out[k - n->nin]];
         const value *whole = v->whole < 0 ? v : &g->values[v->whole];
-        const dtype type = layout_type(&v->layout, v->type);
-        const int64_t size = (int64_t)dtype_size(type);
+        const bool upper = k < n->nin && k < 32 && n->upper >> k & 1;
+        const layout l = upper ? layout_upper(v->layout) : v->layout;
         args[k] = (arg){.shape = v->shape,
-                        .count = v->bytes / size,
-                        .sample = whole->bytes / size / (v->shape.rank ? v->shape.dim[0] : 1),
+                        .count = layout_count(&v->layout, &v->shape),
+                        .sample = layout_count(&whole->layout, &whole->shape) / (v->shape.rank ? v->shape.dim[0] : 1),
                         .pixel = v->shape.rank > 1 ? whole->shape.dim[1] : 1,
-                        .type = type,
-                        .layout = v->layout};
+                        .type = layout_type(&l, v->type),
+                        .layout = l};
     }
     p->steps[p->nsteps++] = (step){
         .kernel = n->kernel,

@@ -86,7 +86,8 @@ typedef struct node {
     void *attr;       /* op->attr_size bytes, or NULL */
     int nin, nout;
     int *in, *out;
-    int line; /* of the model file that it comes from, or 0 */
+    uint32_t upper; /* bit k: of input k, which is kept in halves, it reads the upper ones; set by select */
+    int line;       /* of the model file that it comes from, or 0 */
     node_role role;
     activation act; /* applied to output 0 on its way out: set by fuse */
     bool dead;      /* removed by the next graph_sweep */

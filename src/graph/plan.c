@@ -322,10 +322,8 @@ brasa_status pass_plan(graph *g, bool in_place, memory_plan *out)
     if (!l.last || !l.block || !l.blocks || !workspace_block || !out->workspace || !out->in_place)
         return fail_memory(g->ctx, (values + nodes) * sizeof *l.blocks);
 
-    for (int v = 0; v < g->nvalues; v++) {
-        int64_t count = layout_count(&g->values[v].layout, &g->values[v].shape);
-        g->values[v].bytes = count * (int64_t)dtype_size(layout_type(&g->values[v].layout, g->values[v].type));
-    }
+    for (int v = 0; v < g->nvalues; v++)
+        g->values[v].bytes = layout_bytes(&g->values[v].layout, &g->values[v].shape, g->values[v].type);
     find_last_readers(g, l.last);
     make_blocks(g, &l, in_place, out, workspace_block);
 

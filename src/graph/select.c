@@ -5,7 +5,9 @@
  * and writes, and as all are chosen it may look at what its readers want. A value keeps the layout its producer
  * writes; where a reader wants another, a reorder node is placed before it, once for all readers that want the same.
  * Weights have no producer: they take the layout of the first kernel that reads them and keep it for the whole run,
- * with their gradients and the optimizer's slots. So do inputs, and whoever feeds them writes it.
+ * with their gradients and the optimizer's slots. So do inputs, and whoever feeds them writes it. Weights that this
+ * kernel wants in 16 bits are kept in halves (core/halves.h): as floats, which readers in 16 bits read in their
+ * place.
  */
 #include "graph/tune.h"
 
@@ -119,6 +121,7 @@ static int reordered(selection *s, int v, const layout *l, const char *name, nod
         return -1;
     int out = g->nodes[n].out[0];
     g->nodes[n].role = role;
+    g->nodes[n].upper = g->values[v].layout.halves && l->bf16;
     g->values[out].layout = *l;
     g->values[out].settled = true;
     if (choose(g, &g->nodes[n], NULL) != BRASA_OK)
@@ -135,6 +138,28 @@ static bool may_take(const value *v, const layout *l)
     return v->kind != VALUE_INPUT || (pictures && layout_keeps_samples(l));
 }
 
+/* How a value is kept that nobody has read yet, where its first reader asks for `l`. What comes from outside is
+ * exact, and so is what lasts, but for what an optimizer remembers: it may round that. */
+static layout first_layout(const value *v, const layout *l)
+{
+    layout kept = may_take(v, l) ? *l : (layout){0};
+    kept.halves = kept.bf16 && v->shape.rank >= 2 && (v->kind == VALUE_PARAM || v->kind == VALUE_BUFFER);
+    kept.bf16 = kept.halves || (kept.bf16 && v->kind == VALUE_SLOT);
+    return kept;
+}
+
+/* Whether input k of a node can be read as it lies. */
+static bool reads_in_place(node *n, int k, const layout *have, const layout *wanted)
+{
+    const layout upper = layout_upper(*have);
+    if (layout_equal(have, wanted))
+        return true;
+    if (k >= 32 || !layout_equal(&upper, wanted))
+        return false;
+    n->upper |= 1u << k;
+    return true;
+}
+
 static brasa_status settle(selection *s, int i)
 {
     graph *g = s->g;
@@ -146,12 +171,10 @@ static brasa_status settle(selection *s, int i)
     for (int k = 0; k < nin; k++) {
         int v = g->nodes[i].in[k];
         if (!g->values[v].settled) { /* state, and inputs that nobody has read yet */
-            if (may_take(&g->values[v], &in[k]))
-                g->values[v].layout = in[k];
-            g->values[v].layout.bf16 = 0; /* what lasts, and what comes from outside, is exact */
+            g->values[v].layout = first_layout(&g->values[v], &in[k]);
             g->values[v].settled = true;
         }
-        if (layout_equal(&g->values[v].layout, &in[k]))
+        if (reads_in_place(&g->nodes[i], k, &g->values[v].layout, &in[k]))
             continue;
         int moved = reordered(s, v, &in[k], g->nodes[i].name, g->nodes[i].role);
         if (moved < 0)

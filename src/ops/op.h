@@ -217,7 +217,7 @@ static inline layout settled_layout(const graph *g, const node *n)
     for (int k = 0; k < n->nin; k++) {
         const value *v = &g->values[n->in[k]];
         if (v->settled && shape_equal(&v->shape, &g->values[n->out[0]].shape))
-            return v->layout;
+            return layout_upper(v->layout);
     }
     return plain;
 }

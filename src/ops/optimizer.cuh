@@ -19,6 +19,8 @@ typedef struct update_source {
     int slots;
 } update_source;
 
+/* many.half */
+enum { HALF_PARAMETER = 1, HALF_GRADIENT = 2 };
 enum { UPDATE_QUADS = 2, UPDATE_PIECE = UPDATE_QUADS * 4 * MANY_THREADS };
 
 /* The same as update_read, on the device. */
@@ -38,12 +40,13 @@ static __device__ __forceinline__ update update_now(const optimizer_attr &t, con
 static __device__ __forceinline__ void update_piece(const many &m, int k, int64_t begin, int slots, const rule &r)
 {
     const int64_t size = m.size[k];
+    const bool halves = m.half[k] & HALF_PARAMETER, half = m.half[k] & HALF_GRADIENT;
     quad<float> from[UPDATE_QUADS][2 + RULE_SLOTS];
 #pragma unroll
     for (int j = 0; j < UPDATE_QUADS; j++) {
         const int64_t i = many_quad(begin, j);
-        from[j][0] = quad_load((const float *)m.data[k][0], i, size);
-        from[j][1] = quad_load_any(m.data[k][1], m.half[k], i, size);
+        from[j][0] = quad_load_exact(m.data[k][0], halves, i, size);
+        from[j][1] = quad_load_any(m.data[k][1], half, i, size);
 #pragma unroll
         for (int t = 0; t < RULE_SLOTS; t++)
             from[j][2 + t] = quad_load((const float *)m.data[k][2 + t], i, t < slots ? size : 0);
@@ -52,13 +55,15 @@ static __device__ __forceinline__ void update_piece(const many &m, int k, int64_
     for (int j = 0; j < UPDATE_QUADS; j++) {
         const int64_t i = many_quad(begin, j);
         float x[2 + RULE_SLOTS][4];
+        quad_floats_exact(from[j][0], halves, x[0]);
+        quad_floats_any(from[j][1], half, x[1]);
 #pragma unroll
-        for (int t = 0; t < 2 + RULE_SLOTS; t++)
-            quad_floats_any(from[j][t], t == 1 && m.half[k], x[t]);
+        for (int t = 0; t < RULE_SLOTS; t++)
+            quad_floats(from[j][2 + t], x[2 + t]);
 #pragma unroll
         for (int e = 0; e < 4; e++)
             rule_apply(r, x[1][e], &x[0][e], &x[2][e], &x[1 + RULE_SLOTS][e]);
-        quad_store((float *)m.data[k][0], i, size, x[0]);
+        quad_store_exact(m.data[k][0], halves, i, size, x[0]);
 #pragma unroll
         for (int t = 0; t < RULE_SLOTS; t++)
             quad_store((float *)m.data[k][2 + t], i, t < slots ? size : 0, x[2 + t]);
@@ -106,7 +111,8 @@ static void update_add(many *m, const step *s)
     m->data[k][1] = s->in[1].data;
     for (int t = 1; t < s->nout; t++)
         m->data[k][1 + t] = s->out[t].data;
-    m->half[k] = s->in[1].type == BF16;
+    m->half[k] = (uint8_t)((s->out[0].type == HALVES ? HALF_PARAMETER : 0) |
+                           (s->in[1].type == BF16 ? HALF_GRADIENT : 0));
 }
 
 static brasa_status update_run_many(const step *const *steps, int count)
@@ -129,11 +135,14 @@ static brasa_status update_run(const step *s)
     return update_run_many(&s, 1);
 }
 
-/* All as the parameter lies; the gradient in the type that it is stored in. */
+/* All as the parameter lies, which may be in halves; the gradient in the type that it is stored in. */
 static void update_layouts(const graph *g, const node *n, layout *in, layout *out)
 {
+    const value *p = &g->values[n->in[0]];
     cuda_layouts_elementwise(g, n, in, out);
+    in[0].bf16 = in[0].halves = p->settled && p->layout.halves;
     in[1].bf16 = g->values[n->in[1]].layout.bf16;
+    out[0] = in[0];
 }
 
 #define UPDATE_ROW(operation)                                                                                        \

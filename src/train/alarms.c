@@ -113,7 +113,7 @@ static bool all_finite(dtype type, const void *data, int64_t count)
         for (int64_t i = 0; i < count; i++)
             if (!isfinite(((const float *)data)[i]))
                 return false;
-    if (type == BF16)
+    if (type == BF16 || type == HALVES) /* the upper ones of which come first */
         for (int64_t i = 0; i < count; i++)
             if ((((const uint16_t *)data)[i] & all_ones) == all_ones)
                 return false;

@@ -96,13 +96,14 @@ static bool persistent(const value *v)
     return v->state >= 0;
 }
 
-/* "nChw16c", or "OIhw16i16o" for weights; "nhwc-bf16" where halves of floats are stored. */
+/* "nChw16c", or "OIhw16i16o" for weights; "nhwc-bf16" where half of a float is stored,
+ * "ohwi-halves" where both are, apart. */
 static layout_text print_layout(const value *v)
 {
     layout_text t = layout_print(&v->layout, v->shape.rank, persistent(v) ? "oihw" : "nchw");
     const size_t used = strlen(t.text);
     if (v->layout.bf16)
-        snprintf(t.text + used, sizeof t.text - used, "-%s", dtype_name(BF16));
+        snprintf(t.text + used, sizeof t.text - used, "-%s", dtype_name(layout_type(&v->layout, v->type)));
     return t;
 }
 

@@ -28,23 +28,6 @@ const state *session_state(const brasa_session *s, const char *name)
     return i < 0 ? NULL : &s->states[i];
 }
 
-void *session_state_data(const brasa_session *s, const state *st)
-{
-    return (s->mirror ? s->mirror : s->arena) + s->state_offset[st - s->states];
-}
-
-brasa_status session_pull(const brasa_session *s, const state *st)
-{
-    const int64_t at = s->state_offset[st - s->states];
-    return s->mirror ? device_copy_out(s->ctx, s->mirror + at, s->arena + at, (size_t)st->bytes) : BRASA_OK;
-}
-
-brasa_status session_push(const brasa_session *s, const state *st)
-{
-    const int64_t at = s->state_offset[st - s->states];
-    return s->mirror ? device_copy_in(s->ctx, s->arena + at, s->mirror + at, (size_t)st->bytes) : BRASA_OK;
-}
-
 void *session_value_data(const brasa_session *s, const value *v)
 {
     return v->state >= 0 ? s->arena + s->state_offset[v->state] : s->arena + s->persistent + v->offset;
@@ -65,6 +48,7 @@ static brasa_status add_state(brasa_session *s, const value *v, dtype type)
         .stored = v->shape,
         .start = v->start,
         .bytes = shape_count(&v->shape) * (int64_t)dtype_size(type),
+        .there = shape_count(&v->shape) * (int64_t)dtype_size(type),
     };
     return BRASA_OK;
 }
@@ -135,6 +119,7 @@ static void keep_layouts(brasa_session *s, const graph *g)
         st->layout = g->values[v].layout;
         st->stored = g->values[v].shape;
         st->bytes = layout_count(&st->layout, &st->stored) * (int64_t)dtype_size(st->type);
+        st->there = layout_bytes(&st->layout, &st->stored, st->type);
     }
 }
 
@@ -199,18 +184,6 @@ static const program *largest_program(const brasa_session *s)
     return largest;
 }
 
-/* The host's copy of a device's state: as many bytes. */
-static brasa_status make_mirror(brasa_session *s)
-{
-    if (!s->ctx->device || s->mirror)
-        return BRASA_OK;
-    s->mirror_block = mem_get_large(s->ctx, (size_t)s->persistent, &s->mirror);
-    if (!s->mirror_block)
-        return fail_memory(s->ctx, (size_t)s->persistent);
-    memset(s->mirror, 0, (size_t)s->persistent); /* padding stays zero */
-    return BRASA_OK;
-}
-
 /* Makes the allocation large enough for `transient` bytes of a program; state moves along. */
 static brasa_status reserve(brasa_session *s, int64_t transient)
 {
@@ -229,7 +202,7 @@ static brasa_status reserve(brasa_session *s, int64_t transient)
                     (long long)total);
     if (!block)
         return fail_memory(s->ctx, (size_t)total);
-    brasa_status status = make_mirror(s);
+    brasa_status status = session_make_mirror(s);
     if (status == BRASA_OK)
         status = s->arena ? tensors_copy(s->ctx, arena, s->arena, (size_t)s->persistent)
                           : tensors_clear(s->ctx, arena, (size_t)s->persistent);
@@ -253,7 +226,7 @@ static brasa_status lay_out_state(brasa_session *s)
         return fail_memory(s->ctx, (size_t)s->nstates * sizeof *s->state_offset);
     for (int i = 0; i < s->nstates; i++) {
         s->state_offset[i] = s->persistent;
-        s->persistent += align_up(s->states[i].bytes);
+        s->persistent += align_up(s->states[i].there);
     }
     return BRASA_OK;
 }
@@ -579,7 +552,7 @@ void brasa_session_free(brasa_session *s)
     tuner_free(s->tuner);
     tensors_put(s->ctx, s->block);
     tensors_put(s->ctx, s->held);
-    mem_put(s->ctx, s->mirror_block);
+    session_free_mirror(s);
     mem_put(s->ctx, s->staged);
     pool_free(&s->pool);
     mem_put(s->ctx, s);
@@ -618,7 +591,7 @@ brasa_status brasa_session_memory(const brasa_session *s, brasa_memory *out)
                           .lower_bound = (uint64_t)largest->plan.lower_bound,
                           .total = (uint64_t)(s->persistent + s->transient + PLAN_ALIGN)};
     for (int i = 0; i < s->nstates; i++) {
-        uint64_t bytes = (uint64_t)align_up(s->states[i].bytes);
+        uint64_t bytes = (uint64_t)align_up(s->states[i].there);
         if (s->states[i].kind == VALUE_PARAM)
             out->weights += bytes;
         else if (s->states[i].kind == VALUE_BUFFER)

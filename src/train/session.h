@@ -16,7 +16,8 @@ typedef struct state {
     bool settled; /* a program chose the layout, and all others keep it */
     shape stored; /* as many elements in the same order, in the shape that the layout speaks of: see graph/views.c */
     layout layout;
-    int64_t bytes; /* padding of the layout included */
+    int64_t bytes; /* to the host, padding of the layout included */
+    int64_t there; /* bytes where it is computed with: not as many, where a device has it in 16 bits */
 } state;
 
 struct brasa_session {
@@ -39,7 +40,9 @@ struct brasa_session {
     void *block;
     char *arena; /* in block, aligned; of a device, where the context has one */
     void *mirror_block;
-    char *mirror; /* of a device: the host's copy of the state; else NULL */
+    char *mirror; /* of a device: the host's copy of the state, see mirror.c; else NULL */
+    int64_t *mirror_offset;
+    uint16_t *pieces; /* of state on its way, which a device has in 16 bits or in halves; or NULL */
     int64_t persistent, transient;
 
     void *held;   /* session_hold's: the inputs of the current program, one after the other */
@@ -59,8 +62,10 @@ struct brasa_session {
 
 /* A state by name, or NULL. */
 const state *session_state(const brasa_session *s, const char *name);
-/* Where the host reads and writes it. On a device that is a copy: session_pull brings it up to date, session_push
- * takes what was written to the device. */
+/* mirror.c: where the host reads and writes it, in st->type. On a device that is a copy: session_pull brings it up to
+ * date, session_push takes what was written to the device. */
+brasa_status session_make_mirror(brasa_session *s);
+void session_free_mirror(brasa_session *s);
 void *session_state_data(const brasa_session *s, const state *st);
 brasa_status session_pull(const brasa_session *s, const state *st);
 brasa_status session_push(const brasa_session *s, const state *st);

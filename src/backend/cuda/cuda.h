@@ -2,8 +2,9 @@
  *
  * Layouts. Pictures lie as NHWC, weights of convolutions as OHWI: the same permutation. Everything else is plain.
  * With BRASA_BF16, values within a step of rank 2 and more (activations, their gradients, gradients of weights) are
- * stored in 16 bits; vectors, scalars and all state are floats. select places a reorder where a kernel wants weights
- * or inputs in 16 bits. All arithmetic is in floats.
+ * stored in 16 bits; vectors, scalars and all state are floats. Weights that kernels want in 16 bits are floats in
+ * halves (core/halves.h), of which these read the upper ones; select places a reorder where a kernel wants other
+ * state or inputs in 16 bits. All arithmetic is in floats.
  *
  * Kernels. run() starts work in the queue and returns; it must not wait, allocate or copy to or from the host,
  * because it is recorded into a CUDA graph and replayed: everything that changes from step to step is read from the

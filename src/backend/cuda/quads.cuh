@@ -9,6 +9,10 @@
 
 #include "backend/cuda/cuda.cuh"
 
+extern "C" {
+#include "core/halves.h"
+}
+
 /* As it is stored; of 16 bits, the first of two elements is the lower half of a word. */
 template <class T> struct alignas(4 * sizeof(T)) quad {
     uint32_t word[sizeof(T)];
@@ -103,6 +107,62 @@ static __device__ __forceinline__ void quad_store_any(void *to, bool half, int64
         quad_store((bf16 *)to, i, size, from);
     else
         quad_store((float *)to, i, size, from);
+}
+
+/* The same of floats that may be in halves (core/halves.h): the upper ones are in the first two words of a quad, the
+ * lower ones in the others. */
+static __device__ __forceinline__ quad<float> quad_load_exact(const void *from, bool halves, int64_t i, int64_t size)
+{
+    if (!halves)
+        return quad_load((const float *)from, i, size);
+    const bf16 *upper = (const bf16 *)from;
+    const quad<bf16> u = quad_load(upper, i, size), l = quad_load(upper + halves_plane(size), i, size);
+    return quad<float>{u.word[0], u.word[1], l.word[0], l.word[1]};
+}
+
+static __device__ __forceinline__ void quad_floats_exact(const quad<float> &q, bool halves, float *to)
+{
+    if (!halves) {
+        quad_floats(q, to);
+        return;
+    }
+#pragma unroll
+    for (int e = 0; e < 4; e++) {
+        const int shift = shift_of<bf16>(e);
+        to[e] = __uint_as_float(
+            halves_join((uint16_t)(q.word[e / 2] >> shift), (uint16_t)(q.word[2 + e / 2] >> shift)));
+    }
+}
+
+static __device__ __forceinline__ void quad_store_exact(void *to, bool halves, int64_t i, int64_t size,
+                                                        const float *from)
+{
+    if (!halves) {
+        quad_store((float *)to, i, size, from);
+        return;
+    }
+    uint16_t *upper = (uint16_t *)to, *lower = upper + halves_plane(size);
+    uint32_t x[4];
+#pragma unroll
+    for (int e = 0; e < 4; e++)
+        x[e] = halves_whole(bits_of(from[e]));
+    if (i + 4 <= size) {
+        quad<bf16> u = {}, l = {};
+#pragma unroll
+        for (int e = 0; e < 4; e++) {
+            u.word[e / 2] |= (uint32_t)halves_upper(x[e]) << shift_of<bf16>(e);
+            l.word[e / 2] |= (uint32_t)halves_lower(x[e]) << shift_of<bf16>(e);
+        }
+        *(quad<bf16> *)(upper + i) = u;
+        *(quad<bf16> *)(lower + i) = l;
+        return;
+    }
+#pragma unroll
+    for (int e = 0; e < 4; e++)
+        if (i + e < size) {
+            upper[i + e] = halves_upper(x[e]);
+            lower[i + e] = halves_lower(x[e]);
+        }
 }
 
 #endif

@@ -1,5 +1,7 @@
 /* batchnorm_fold_cuda.cu - weights and bias with batch norm made part of them, on NVIDIA GPUs. Output channels are
- * outermost: a block has one. The weights are read in floats, and written as the convolution wants them. */
+ * outermost: a block has one. The weights are read as floats, in halves where they are kept so, and written as the
+ * convolution wants them. */
+#include "backend/cuda/quads.cuh"
 #include "ops/batchnorm/channels.cuh"
 
 extern "C" {
@@ -7,7 +9,9 @@ extern "C" {
 }
 
 /* inner: the weights of a channel. */
-template <class T> static __global__ void fold(fold_args a, int64_t inner, const float *wei, T *out, float *shift)
+template <class T>
+static __global__ void fold(fold_args a, int64_t inner, int64_t size, const void *wei, bool halves, T *out,
+                            float *shift)
 {
     const float *bia = (const float *)a.bia, *gamma = (const float *)a.gamma, *beta = (const float *)a.beta;
     const int64_t k = blockIdx.x, first = k * inner;
@@ -15,26 +19,29 @@ template <class T> static __global__ void fold(fold_args a, int64_t inner, const
     if (threadIdx.x == 0)
         shift[k] = fmaf((bia ? bia[k] : 0) - ((const float *)a.mean)[k], scale, beta ? beta[k] : 0);
     if (inner % 4) {
-        for (int64_t i = first + threadIdx.x; i < first + inner; i += blockDim.x)
-            out[i] = from_float<T>(wei[i] * scale);
+        const uint16_t *upper = (const uint16_t *)wei, *lower = upper + halves_plane(size);
+        for (int64_t i = first + threadIdx.x; i < first + inner; i += blockDim.x) {
+            const float x = halves ? __uint_as_float(halves_join(upper[i], lower[i])) : ((const float *)wei)[i];
+            out[i] = from_float<T>(x * scale);
+        }
         return;
     }
     for (int64_t i = first + 4 * threadIdx.x; i < first + inner; i += 4 * blockDim.x) {
-        const few<float, 4> x = get<float, 4>(wei + i, 0);
-        float y[4];
+        float x[4];
+        quad_floats_exact(quad_load_exact(wei, halves, i, size), halves, x);
 #pragma unroll
         for (int v = 0; v < 4; v++)
-            y[v] = number(x, v) * scale;
-        put<T, 4>(out + i, 0, y);
+            x[v] *= scale;
+        quad_store(out, i, size, x);
     }
 }
 
 template <class T> static void start(const step *s)
 {
     const int64_t K = s->in[0].shape.dim[0], inner = s->in[0].count / K;
-    const float *wei = (const float *)s->in[0].data;
     const int threads = inner >= 512 ? 128 : 32;
-    fold<T><<<(unsigned)K, threads, 0, stream_of(s)>>>(fold_args_of(s), inner, wei, (T *)s->out[0].data,
+    fold<T><<<(unsigned)K, threads, 0, stream_of(s)>>>(fold_args_of(s), inner, s->in[0].count, s->in[0].data,
+                                                       s->in[0].type == HALVES, (T *)s->out[0].data,
                                                        (float *)s->out[1].data);
 }
 
@@ -47,7 +54,10 @@ static brasa_status fold_run(const step *s)
 /* NHWC of weights has the output channels outermost. */
 static void fold_layouts(const graph *g, const node *n, layout *in, layout *out)
 {
-    in[0] = cuda_layout_f32(g, n->in[0]);
+    const value *wei = &g->values[n->in[0]];
+    layout halves = cuda_layout_f32(g, n->in[0]);
+    halves.bf16 = halves.halves = 1;
+    in[0] = wei->settled && layout_equal(&wei->layout, &halves) ? halves : cuda_layout_f32(g, n->in[0]);
     out[0] = cuda_layout(g, n->out[0]);
 }
 

@@ -1,7 +1,7 @@
 /* dense_cublaslt.c - the fully connected layer by cuBLASLt.
  *
  * The library sees our rows as columns: src is C x N to it, wei C x K, dst K x N. With BRASA_BF16 it is given the
- * weights and the bias in 16 bits, which select's reorders make once for all readers of a program.
+ * weights and the bias in 16 bits; those of the bias a reorder of select's makes.
  *
  * Bias and relu are done by the product itself where the library can; what it cannot, and relu6, is a second kernel
  * of ours. So is the gradient of the bias in 16 bits, where the library would store it in 16 bits too.
@@ -145,18 +145,9 @@ static int64_t workspace(const graph *g, const node *n)
 
 static void layouts_forward(const graph *g, const node *n, layout *in, layout *out)
 {
-    in[0] = dense_cuda_matrix(g, n->in[0], in_16_bits(g));
-    in[1] = dense_cuda_matrix(g, n->in[1], in_16_bits(g));
+    dense_cuda_layouts(g, n, in, out);
     if (n->nin > 2)
         in[2].bf16 = in_16_bits(g) && !((const dense_state *)n->state)->bias;
-    out[0] = dense_cuda_matrix(g, n->out[0], in_16_bits(g));
-}
-
-static void layouts_gradient(const graph *g, const node *n, layout *in, layout *out)
-{
-    in[0] = dense_cuda_matrix(g, n->in[0], in_16_bits(g));
-    in[1] = dense_cuda_matrix(g, n->in[1], in_16_bits(g));
-    out[0] = dense_cuda_matrix(g, n->out[0], in_16_bits(g));
 }
 
 /* --- running --------------------------------------------------------------------------------------------------- */
@@ -213,7 +204,7 @@ static brasa_status run_weights(const step *s)
 extern const backend_kernel dense_cublaslt_cuda[];
 const backend_kernel dense_cublaslt_cuda[] = {
     LT_ROW("dense", open_forward, layouts_forward, run_forward),
-    LT_ROW("dense_grad_data", open_data, layouts_gradient, run_data),
-    LT_ROW("dense_grad_weights", open_weights, layouts_gradient, run_weights),
+    LT_ROW("dense_grad_data", open_data, dense_cuda_layouts_gradient, run_data),
+    LT_ROW("dense_grad_weights", open_weights, dense_cuda_layouts_gradient, run_weights),
     CUDA_END,
 };

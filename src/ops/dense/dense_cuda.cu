@@ -108,7 +108,7 @@ template <class T> static void forward_start(const step *s)
 {
     const dense_sizes d = dense_sizes_of(&s->in[0].shape, &s->out[0].shape);
     const factor<T> src = {(const T *)s->in[0].data, d.N, d.C, 1};
-    const factor<float> wei = {(const float *)s->in[1].data, d.K, d.C, 1};
+    const factor<T> wei = {(const T *)s->in[1].data, d.K, d.C, 1};
     const float *bia = s->nin > 2 ? (const float *)s->in[2].data : NULL;
     product_start(s, src, wei, d.C, (T *)s->out[0].data, bia, s->node->act, NULL);
 }
@@ -124,7 +124,7 @@ template <class T> static void data_start(const step *s)
 {
     const dense_sizes d = dense_sizes_of(&s->out[0].shape, &s->in[1].shape);
     const factor<T> ddst = {(const T *)s->in[1].data, d.N, d.K, 1};
-    const factor<float> wei = {(const float *)s->in[0].data, d.C, 1, d.C};
+    const factor<T> wei = {(const T *)s->in[0].data, d.C, 1, d.C};
     product_start(s, ddst, wei, d.K, (T *)s->out[0].data, NULL, ACT_NONE, NULL);
 }
 
@@ -159,18 +159,11 @@ static bool in_16_bits(const graph *g)
 void dense_cuda_layouts(const graph *g, const node *n, layout *in, layout *out)
 {
     in[0] = dense_cuda_matrix(g, n->in[0], in_16_bits(g));
-    in[1] = dense_cuda_matrix(g, n->in[1], false);
-    out[0] = dense_cuda_matrix(g, n->out[0], in_16_bits(g));
-}
-
-void dense_cuda_layouts_data(const graph *g, const node *n, layout *in, layout *out)
-{
-    in[0] = dense_cuda_matrix(g, n->in[0], false);
     in[1] = dense_cuda_matrix(g, n->in[1], in_16_bits(g));
     out[0] = dense_cuda_matrix(g, n->out[0], in_16_bits(g));
 }
 
-void dense_cuda_layouts_weights(const graph *g, const node *n, layout *in, layout *out)
+void dense_cuda_layouts_gradient(const graph *g, const node *n, layout *in, layout *out)
 {
     in[0] = dense_cuda_matrix(g, n->in[0], in_16_bits(g));
     in[1] = dense_cuda_matrix(g, n->in[1], in_16_bits(g));
@@ -238,8 +231,8 @@ extern "C" {
 extern const backend_kernel dense_cuda[];
 const backend_kernel dense_cuda[] = {
     CUDA_ROW("dense", forward_run, dense_cuda_layouts),
-    CUDA_ROW("dense_grad_data", data_run, dense_cuda_layouts_data),
-    CUDA_ROW("dense_grad_weights", weights_run, dense_cuda_layouts_weights),
+    CUDA_ROW("dense_grad_data", data_run, dense_cuda_layouts_gradient),
+    CUDA_ROW("dense_grad_weights", weights_run, dense_cuda_layouts_gradient),
     CUDA_END,
 };
 }

@@ -2,7 +2,7 @@
  *
  * All of them take the matrices in one order: sources and weights of rank 4 (see graph/views.c) as NHWC and OHWI, so
  * that a row of each is the inputs of a sample and the weights of an output, in the same order. With BRASA_BF16 the
- * matrices are stored in 16 bits, but the weights stay the floats that they are, unless a library asks for less.
+ * matrices are read and written in 16 bits.
  */
 #ifndef OPS_DENSE_CUDA_H
 #define OPS_DENSE_CUDA_H
@@ -36,10 +36,9 @@ static inline layout dense_cuda_matrix(const graph *g, int v, bool bf16)
 extern "C" {
 #endif
 
-/* kernel.layouts of dense, dense_grad_data and dense_grad_weights, for kernels that read the weights as floats. */
+/* kernel.layouts of dense, and of its gradients; the bias is floats. */
 void dense_cuda_layouts(const graph *g, const node *n, layout *in, layout *out);
-void dense_cuda_layouts_data(const graph *g, const node *n, layout *in, layout *out);
-void dense_cuda_layouts_weights(const graph *g, const node *n, layout *in, layout *out);
+void dense_cuda_layouts_gradient(const graph *g, const node *n, layout *in, layout *out);
 
 /* What a library's product leaves to be done. dst = act(dst + bia); bia may be NULL. */
 void dense_cuda_finish(cudaStream_t stream, void *dst, dtype type, int64_t N, int64_t K, const float *bia,

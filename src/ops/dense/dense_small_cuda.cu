@@ -1,8 +1,7 @@
 /* dense_small_cuda.cu - the fully connected layer with few samples, where the time goes into the memory of its
  * weights.
  *
- * N samples, C inputs, K outputs. The weights are read once, 16 bytes at a time, as the floats that they are: to
- * store them in 16 bits first would read them once and write half of it before anything begins. Their gradient is
+ * N samples, C inputs, K outputs. The weights are read once, 16 bytes at a time where they can be. Their gradient is
  * written once. Everything else is small and comes from the caches. Kernels are made for 1, 2, 4 and 8 samples; the
  * last samples of a larger one repeat the last there is, or are zero, and nothing of theirs is written.
  *
@@ -40,6 +39,46 @@ static __device__ __forceinline__ void load_once(const float *from, float (&to)[
 static __device__ __forceinline__ void load_once(const float *from, float (&to)[1])
 {
     asm volatile("ld.global.nc.L1::no_allocate.f32 %0, [%1];" : "=f"(to[0]) : "l"(from));
+}
+
+/* Two of 16 bits, the first of them in the lower half. */
+static __device__ __forceinline__ void take_apart(unsigned two, float *to)
+{
+    to[0] = __uint_as_float(two << 16);
+    to[1] = __uint_as_float(two & 0xffff0000u);
+}
+
+static __device__ __forceinline__ void load_once(const bf16 *from, float (&to)[8])
+{
+    unsigned x[4];
+    asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3])
+                 : "l"(from));
+#pragma unroll
+    for (int i = 0; i < 4; i++)
+        take_apart(x[i], to + 2 * i);
+}
+
+static __device__ __forceinline__ void load_once(const bf16 *from, float (&to)[4])
+{
+    unsigned x[2];
+    asm volatile("ld.global.nc.L1::no_allocate.v2.u32 {%0, %1}, [%2];" : "=r"(x[0]), "=r"(x[1]) : "l"(from));
+#pragma unroll
+    for (int i = 0; i < 2; i++)
+        take_apart(x[i], to + 2 * i);
+}
+
+static __device__ __forceinline__ void load_once(const bf16 *from, float (&to)[1])
+{
+    unsigned short x;
+    asm volatile("ld.global.nc.L1::no_allocate.u16 %0, [%1];" : "=h"(x) : "l"(from));
+    to[0] = __uint_as_float((unsigned)x << 16);
+}
+
+/* Elements that a thread reads at once: as many as every row of weights allows, in an address of their size. */
+static int most_at_once(const dense_sizes *d, size_t size)
+{
+    return size == sizeof(bf16) && d->C % 8 == 0 ? 8 : d->C % 4 == 0 ? 4 : 1;
 }
 
 /* The gradient of weights. In a loop the compiler takes a struct apart. */
@@ -85,7 +124,7 @@ enum { ROWS = 4 }; /* of weights for a block, so that what is read of src serves
 
 template <class T, int N, int P>
 static __global__ void __launch_bounds__(THREADS, 2)
-    forward(const T *src, const float *wei, const float *bia, T *dst, dense_sizes d, activation act)
+    forward(const T *src, const T *wei, const float *bia, T *dst, dense_sizes d, activation act)
 {
     const int VALUES = ROWS * N, LANES = 32 / VALUES, AHEAD = N > 4 ? 1 : 2;
     __shared__ float part[WARPS][VALUES];
@@ -183,7 +222,7 @@ static __device__ __forceinline__ bool is_last(unsigned *counter, unsigned block
  * their sums go to `room`, parts x N x C, and the last block of a tile adds them up. */
 template <class T, int N, int P>
 static __global__ void __launch_bounds__(THREADS, N > 4 ? 2 : 4)
-    data(const float *wei, const T *ddst, T *dsrc, dense_sizes d, split s, float *room, unsigned *counters)
+    data(const T *wei, const T *ddst, T *dsrc, dense_sizes d, split s, float *room, unsigned *counters)
 {
     const int WIDTH = 32 * P, AHEAD = 4;
     __shared__ __align__(16) float row[MOST_ROWS][N], part[WARPS][N][WIDTH];
@@ -192,7 +231,7 @@ static __global__ void __launch_bounds__(THREADS, N > 4 ? 2 : 4)
     const int warp = threadIdx.x / 32, at = threadIdx.x % 32 * P;
     lay_ddst(ddst, d, first, rows, row);
     float sum[N][P] = {};
-    const float *from = wei + first * d.C + tile * WIDTH + at;
+    const T *from = wei + first * d.C + tile * WIDTH + at;
     const int end = tile * WIDTH + at < d.C ? rows : 0;
     int k = warp;
     for (; k + (AHEAD - 1) * WARPS < end; k += AHEAD * WARPS) {
@@ -239,15 +278,23 @@ static __global__ void __launch_bounds__(THREADS, N > 4 ? 2 : 4)
     }
 }
 
-static bool wide(const dense_sizes *d)
+/* With many samples there is no room for the sums of more. */
+static int data_at_once(const dense_sizes *d, size_t size)
 {
-    return d->C % 4 == 0; /* every row begins at a multiple of 16 bytes */
+    const int most = most_at_once(d, size);
+    return d->N > 4 && most > 4 ? 4 : most;
 }
 
-static split data_split(const cuda_queue *q, const dense_sizes *d)
+static split data_split(const cuda_queue *q, const dense_sizes *d, size_t size)
 {
     /* With more samples there is more to add up at the end. */
-    return split_for(q, d, wide(d) ? 128 : 32, d->N > 2 ? 64 : 32, MOST_ROWS, 8);
+    return split_for(q, d, 32 * data_at_once(d, size), d->N > 2 ? 64 : 32, MOST_ROWS, 8);
+}
+
+/* Bytes of a weight as it is read. */
+static size_t size_of_weight(const graph *g)
+{
+    return g->precision == BRASA_BF16 ? sizeof(bf16) : sizeof(float);
 }
 
 /* The counters of the tiles, which keep their zeros from step to step, as a workspace does not. */
@@ -255,7 +302,7 @@ static brasa_status data_open(graph *g, node *n)
 {
     const dense_sizes d = dense_sizes_of(&g->values[n->out[0]].shape, &g->values[n->in[1]].shape);
     const cuda_queue *q = queue_of_graph(g);
-    const split s = data_split(q, &d);
+    const split s = data_split(q, &d, size_of_weight(g));
     const size_t bytes = (size_t)s.tiles * sizeof(unsigned);
     if (s.parts == 1)
         return BRASA_OK;
@@ -276,7 +323,7 @@ static void data_close(brasa_context *ctx, void *state)
 static int64_t data_workspace(const graph *g, const node *n)
 {
     const dense_sizes d = dense_sizes_of(&g->values[n->out[0]].shape, &g->values[n->in[1]].shape);
-    const split s = data_split(queue_of_graph(g), &d);
+    const split s = data_split(queue_of_graph(g), &d, size_of_weight(g));
     return s.parts > 1 ? s.parts * d.N * d.C * (int64_t)sizeof(float) : 0;
 }
 
@@ -321,11 +368,14 @@ static __global__ void __launch_bounds__(THREADS)
 template <class T, int N> static void forward_start(const step *s)
 {
     const dense_sizes d = dense_sizes_of(&s->in[0].shape, &s->out[0].shape);
-    const T *src = (const T *)s->in[0].data;
-    const float *wei = (const float *)s->in[1].data, *bia = s->nin > 2 ? (const float *)s->in[2].data : NULL;
+    const T *src = (const T *)s->in[0].data, *wei = (const T *)s->in[1].data;
+    const float *bia = s->nin > 2 ? (const float *)s->in[2].data : NULL;
     T *dst = (T *)s->out[0].data;
     const unsigned blocks = (unsigned)((d.K + ROWS - 1) / ROWS);
-    if (wide(&d))
+    const int at_once = most_at_once(&d, sizeof(T));
+    if (at_once == pack<T>::N)
+        forward<T, N, pack<T>::N><<<blocks, THREADS, 0, stream_of(s)>>>(src, wei, bia, dst, d, s->node->act);
+    else if (at_once == 4)
         forward<T, N, 4><<<blocks, THREADS, 0, stream_of(s)>>>(src, wei, bia, dst, d, s->node->act);
     else
         forward<T, N, 1><<<blocks, THREADS, 0, stream_of(s)>>>(src, wei, bia, dst, d, s->node->act);
@@ -335,14 +385,16 @@ template <class T, int N> static void forward_start(const step *s)
 template <class T, int N> static void data_start(const step *s)
 {
     const dense_sizes d = dense_sizes_of(&s->out[0].shape, &s->in[1].shape);
-    const split p = data_split(queue_of(s), &d);
-    const float *wei = (const float *)s->in[0].data;
-    const T *ddst = (const T *)s->in[1].data;
+    const split p = data_split(queue_of(s), &d, sizeof(T));
+    const T *wei = (const T *)s->in[0].data, *ddst = (const T *)s->in[1].data;
     T *dsrc = (T *)s->out[0].data;
     float *room = (float *)s->workspace;
     unsigned *counters = (unsigned *)s->state;
     const unsigned blocks = (unsigned)(p.tiles * p.parts);
-    if (wide(&d))
+    const int at_once = data_at_once(&d, sizeof(T)), MOST = N > 4 ? 4 : pack<T>::N;
+    if (at_once == MOST)
+        data<T, N, MOST><<<blocks, THREADS, 0, stream_of(s)>>>(wei, ddst, dsrc, d, p, room, counters);
+    else if (at_once == 4)
         data<T, N, 4><<<blocks, THREADS, 0, stream_of(s)>>>(wei, ddst, dsrc, d, p, room, counters);
     else
         data<T, N, 1><<<blocks, THREADS, 0, stream_of(s)>>>(wei, ddst, dsrc, d, p, room, counters);
@@ -352,12 +404,13 @@ template <class T, int N> static void data_start(const step *s)
 template <class T, int N> static void weights_start(const step *s)
 {
     const dense_sizes d = dense_sizes_of(&s->in[0].shape, &s->in[1].shape);
-    const split p = split_for(queue_of(s), &d, THREADS * (wide(&d) ? 4 : 1), 8, 64, 4);
+    const bool four = d.C % 4 == 0;
+    const split p = split_for(queue_of(s), &d, THREADS * (four ? 4 : 1), 8, 64, 4);
     const T *src = (const T *)s->in[0].data, *ddst = (const T *)s->in[1].data;
     T *dwei = (T *)s->out[0].data;
     float *dbia = s->nout > 1 ? (float *)s->out[1].data : NULL;
     const unsigned blocks = (unsigned)(p.tiles * p.parts);
-    if (wide(&d))
+    if (four)
         weights<T, N, 4><<<blocks, THREADS, 0, stream_of(s)>>>(src, ddst, dwei, dbia, d, p);
     else
         weights<T, N, 1><<<blocks, THREADS, 0, stream_of(s)>>>(src, ddst, dwei, dbia, d, p);
@@ -421,7 +474,7 @@ const backend_kernel dense_small_cuda[] = {
      {.name = "dense_grad_data_small_cuda",
       .real = F32,
       .supports = supports_gradient,
-      .layouts = dense_cuda_layouts_data,
+      .layouts = dense_cuda_layouts_gradient,
       .open = data_open,
       .close = data_close,
       .workspace = data_workspace,
@@ -430,7 +483,7 @@ const backend_kernel dense_small_cuda[] = {
      {.name = "dense_grad_weights_small_cuda",
       .real = F32,
       .supports = supports_gradient,
-      .layouts = dense_cuda_layouts_weights,
+      .layouts = dense_cuda_layouts_gradient,
       .run = weights_run}},
     CUDA_END,
 };

@@ -90,7 +90,7 @@ static inline layout depthwise_weights(const graph *g, int v)
 {
     const value *x = &g->values[v];
     layout l = cuda_layout_f32(g, v);
-    return x->settled && layout_same_bytes(&x->layout, &l, &x->shape) ? x->layout : l;
+    return x->settled && layout_same_bytes(&x->layout, &l, &x->shape) ? layout_upper(x->layout) : l;
 }
 
 /* depthwise_grad_cuda.cu: hooks for the ops of a single gradient, which are in conv2d's list. */

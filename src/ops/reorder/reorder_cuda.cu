@@ -3,7 +3,8 @@
  *     cast        the order stays: a copy, mostly from floats to 16 bits; those of many tensors are one launch
  *     turned      what is contiguous in one layout is not in the other, plain and NHWC, say: by tiles, through shared
  *                 memory, so that both sides are read and written in whole lines
- *     any other   element by element, in the order of the destination
+ *     any other   element by element, in the order of the destination; so are floats in halves joined, which kernels
+ *                 mostly read in their place
  */
 #include "backend/cuda/many.cuh"
 
@@ -114,20 +115,31 @@ static bool is_turned(const layout_part *p, turned *t)
 
 /* --- any layout to any other ----------------------------------------------------------------------------------- */
 
+typedef struct place {
+    int64_t from, to;
+} place;
+
+/* Of element i of a part. */
+static __device__ __forceinline__ place place_of(const layout_part &p, int64_t i)
+{
+    place at = {p.src, p.dst};
+    for (int l = p.loops - 1; l >= 0; l--) {
+        const int64_t turn = i % p.loop[l].count;
+        i /= p.loop[l].count;
+        at.from += turn * p.loop[l].src;
+        at.to += turn * p.loop[l].dst;
+    }
+    return at;
+}
+
 template <class S, class D>
 static __global__ void __launch_bounds__(TILE_THREADS)
     move_kernel(const S *src, D *dst, const __grid_constant__ layout_part p)
 {
     GRID_FOR(i, p.count)
     {
-        int64_t rest = i, from = p.src, to = p.dst;
-        for (int l = p.loops - 1; l >= 0; l--) {
-            const int64_t turn = rest % p.loop[l].count;
-            rest /= p.loop[l].count;
-            from += turn * p.loop[l].src;
-            to += turn * p.loop[l].dst;
-        }
-        dst[to] = from_float<D>(to_float(src[from]));
+        const place at = place_of(p, i);
+        dst[at.to] = from_float<D>(to_float(src[at.from]));
     }
 }
 
@@ -168,6 +180,31 @@ template <class S, class D> static brasa_status reorder_start(const step *s)
     return status;
 }
 
+/* Floats in halves, as floats. */
+static __global__ void __launch_bounds__(TILE_THREADS)
+    join_kernel(const uint16_t *upper, int64_t plane, float *dst, const __grid_constant__ layout_part p)
+{
+    GRID_FOR(i, p.count)
+    {
+        const place at = place_of(p, i);
+        dst[at.to] = __uint_as_float(halves_join(upper[at.from], upper[plane + at.from]));
+    }
+}
+
+static brasa_status join_start(const step *s)
+{
+    layout_part p;
+    brasa_status status = BRASA_OK;
+    for (int i = 0; part_at(s, i, &p) && status == BRASA_OK; i++) {
+        if (!p.count)
+            continue;
+        join_kernel<<<blocks_for(s, p.count, TILE_THREADS), TILE_THREADS, 0, stream_of(s)>>>(
+            (const uint16_t *)s->in[0].data, halves_plane(s->in[0].count), (float *)s->out[0].data, p);
+        status = cuda_started(s);
+    }
+    return status;
+}
+
 template <class S> static brasa_status reorder_from(const step *s)
 {
     return s->out[0].type == BF16 ? reorder_start<S, bf16>(s) : reorder_start<S, float>(s);
@@ -175,6 +212,8 @@ template <class S> static brasa_status reorder_from(const step *s)
 
 static brasa_status reorder_run(const step *s)
 {
+    if (s->in[0].type == HALVES)
+        return join_start(s);
     return BY_TYPE(s->in[0].type, reorder_from, s);
 }
 

@@ -17,7 +17,7 @@ static void layouts(const graph *g, const node *n, layout *in, layout *out)
 {
     const value *x = &g->values[n->in[0]], *y = &g->values[n->out[0]];
     const layout plain = {}, pictures = cuda_layout_f32(g, n->out[0]);
-    in[0] = x->settled ? x->layout : cuda_layout_f32(g, n->in[0]);
+    in[0] = x->settled ? layout_upper(x->layout) : cuda_layout_f32(g, n->in[0]);
     if (shape_equal(&x->shape, &y->shape)) {
         out[0] = in[0];
         return;

@@ -1,0 +1,324 @@
+/* test_device_updates.c - optimizers on a device, on weights that are kept in halves (core/halves.h): the same as on
+ * floats, bit by bit. See device.h; without BRASA_TEST_DEVICE there is nothing to test.
+ */
+#define _GNU_SOURCE /* readlink, setenv */
+#include "test.h"
+#include "device.h"
+#include "files.h"
+#include "graph/exec.h"
+#include "task.h"
+#include "train/session.h"
+
+/* --- one update --------------------------------------------------------------------------------------------------
+ */
+
+/* Sizes that end within a quad, and within a piece of a launch. */
+enum { HEIGHT = 67, WIDTH = 131, COUNT = HEIGHT * WIDTH };
+
+/* A program of one node, the update of one parameter, and its state: floats here, on the device as it is kept. */
+typedef struct updating {
+    program p;
+    int wei, grad, rate, steps, slot[MAX_SLOTS], slots;
+    int64_t *offset, bytes;
+    char *there;
+} updating;
+
+static void *attr_of(graph *g, const optimizer_def *o, const char *settings)
+{
+    void *attr = pool_get(&g->pool, 1, o->op->attr_size);
+    fields_set_defaults(o->op->fields, attr);
+    o->op->set_defaults(attr, g->dialect);
+    CHECK_STATUS(fields_parse(g->ctx, o->op->name, o->op->fields, attr, settings), BRASA_OK);
+    return attr;
+}
+
+static int add_state(updating *u, value_kind kind, const shape *s, const char *name)
+{
+    return graph_value(&u->p.graph, kind, F32, s, name);
+}
+
+static void updating_make(updating *u, const optimizer_def *o, const char *settings, bool halves)
+{
+    const shape s = shape_2(HEIGHT, WIDTH), scalar = {0};
+    const char *names[MAX_SLOTS];
+    graph *g = &u->p.graph;
+    *u = (updating){0};
+    graph_init(g, device_context());
+    g->real = F32;
+    g->precision = BRASA_BF16;
+    void *attr = attr_of(g, o, settings);
+    u->wei = add_state(u, VALUE_PARAM, &s, "wei");
+    u->grad = add_state(u, VALUE_BUFFER, &s, "grad");
+    u->rate = add_state(u, VALUE_BUFFER, &scalar, "rate");
+    u->steps = graph_counter(g);
+    u->slots = o->slots(attr, names);
+    int in[UPDATE_SLOTS + MAX_SLOTS] = {u->wei, u->grad, u->rate, u->steps}, out[1 + MAX_SLOTS] = {u->wei};
+    for (int k = 0; k < u->slots; k++)
+        in[UPDATE_SLOTS + k] = out[1 + k] = u->slot[k] = add_state(u, VALUE_SLOT, &s, names[k]);
+    g->values[u->wei].layout = (layout){.bf16 = halves, .halves = halves};
+    g->values[u->wei].settled = true;
+    emit_into(g, o->op, "update", attr, UPDATE_SLOTS + u->slots, in, 1 + u->slots, out);
+    CHECK_STATUS(pass_select(g, NULL), BRASA_OK);
+    CHECK_STATUS(pass_plan(g, true, &u->p.plan), BRASA_OK);
+    CHECK_STATUS(program_prepare(&u->p), BRASA_OK);
+    u->offset = calloc((size_t)g->nvalues + 1, sizeof *u->offset);
+    for (int v = 0; v < g->nvalues; v++) {
+        g->values[v].state = v;
+        u->offset[v] = u->bytes;
+        u->bytes += (g->values[v].bytes + 255) / 256 * 256;
+    }
+    CHECK(tensors_get(g->ctx, (size_t)u->bytes, &u->there) != NULL);
+    CHECK_STATUS(tensors_clear(g->ctx, u->there, (size_t)u->bytes), BRASA_OK);
+    CHECK_STATUS(program_link(&u->p, u->there, u->offset, u->there), BRASA_OK);
+}
+
+static void updating_free(updating *u)
+{
+    program_forget(&u->p);
+    tensors_put(u->p.graph.ctx, u->there);
+    graph_clear(&u->p.graph);
+    free(u->offset);
+}
+
+static void put(const updating *u, int v, const float *from)
+{
+    const value *x = &u->p.graph.values[v];
+    const int64_t count = shape_count(&x->shape);
+    uint16_t *both = calloc(1, (size_t)x->bytes);
+    for (int64_t i = 0; x->layout.halves && i < count; i++)
+        halves_set(both, halves_plane(count), i, from[i]);
+    CHECK_STATUS(device_copy_in(u->p.graph.ctx, u->there + u->offset[v],
+                                x->layout.halves ? (const void *)both : (const void *)from, (size_t)x->bytes),
+                 BRASA_OK);
+    free(both);
+}
+
+static void take(const updating *u, int v, float *to)
+{
+    const value *x = &u->p.graph.values[v];
+    const int64_t count = shape_count(&x->shape);
+    uint16_t *both = calloc(1, (size_t)x->bytes);
+    CHECK_STATUS(device_copy_out(u->p.graph.ctx, both, u->there + u->offset[v], (size_t)x->bytes), BRASA_OK);
+    for (int64_t i = 0; i < count; i++) {
+        const uint32_t bits = (uint32_t)both[i] << 16;
+        if (x->layout.halves)
+            to[i] = halves_get(both, halves_plane(count), i);
+        else if (x->layout.bf16)
+            memcpy(&to[i], &bits, sizeof bits);
+        else
+            memcpy(&to[i], (const float *)(const void *)both + i, sizeof *to);
+    }
+    free(both);
+}
+
+static const struct row {
+    const char *name, *settings;
+} rows[] = {
+    {"sgd", "lr=0.01 weight_decay=0.1"},
+    {"sgd", "lr=0.01 momentum=0.9"},
+    {"sgd", "lr=0.01 momentum=0.9 nesterov=yes weight_decay=0.1"},
+    {"rmsprop", "lr=0.01"},
+    {"rmsprop", "lr=0.01 momentum=0.5"},
+    {"adadelta", "lr=0.5"},
+    {"adam", "lr=0.01 weight_decay=0.1"},
+    {"adamw", "lr=0.01"},
+};
+enum { ROWS = sizeof rows / sizeof rows[0] };
+
+static const optimizer_def *optimizer_named(const char *name)
+{
+    int i = 0;
+    while (strcmp(optimizer_at(i)->op->name, name) != 0)
+        i++;
+    return optimizer_at(i);
+}
+
+static bool same_bits(const float *x, const float *y, int count)
+{
+    return memcmp(x, y, (size_t)count * sizeof *x) == 0;
+}
+
+/* Three updates, the last one of which is replayed. One weight is NaN, others are as large and as small as can be. */
+static void compare_updates(const struct row *row)
+{
+    static const uint32_t kinds[] = {0x7F7FFFFF, 0xFF7F8000, 0x7F7F8000, 1, 0x80000001, 0x3F808000, 0x3F818000};
+    static float wei[COUNT], grad[COUNT], x[COUNT], y[COUNT];
+    const random_stream r = {.seed = 3, .purpose = RANDOM_TEST};
+    const float rate = 0.01f;
+    updating u[2];
+    for (int i = 0; i < COUNT; i++) {
+        wei[i] = (float)random_normal(&r, (uint64_t)i);
+        grad[i] = (float)random_normal(&r, (uint64_t)(COUNT + i));
+    }
+    memcpy(wei, kinds, sizeof kinds);
+    memset(grad, 0, sizeof kinds);
+    wei[COUNT - 1] = NAN;
+    for (int k = 0; k < 2; k++) {
+        updating_make(&u[k], optimizer_named(row->name), row->settings, k == 1);
+        put(&u[k], u[k].wei, wei);
+        put(&u[k], u[k].grad, grad);
+        put(&u[k], u[k].rate, &rate);
+    }
+    for (int turn = 0; turn < 3; turn++) {
+        for (int k = 0; k < 2; k++)
+            CHECK_STATUS(program_run(&u[k].p), BRASA_OK);
+        take(&u[0], u[0].wei, x);
+        take(&u[1], u[1].wei, y);
+        CHECK(isnan(x[COUNT - 1]) && isnan(y[COUNT - 1]));
+        if (!same_bits(x, y, COUNT - 1))
+            test_fail(__FILE__, __LINE__, "the weights differ after update %d", turn + 1);
+        for (int k = 0; k < u[0].slots; k++) {
+            take(&u[0], u[0].slot[k], x);
+            take(&u[1], u[1].slot[k], y);
+            if (!same_bits(x, y, COUNT - 1))
+                test_fail(__FILE__, __LINE__, "slot %d differs after update %d", k, turn + 1);
+        }
+    }
+    updating_free(&u[0]);
+    updating_free(&u[1]);
+}
+
+TEST(halves)
+{
+    DEVICE_ONLY();
+    for (int i = 0; i < ROWS; i++) {
+        CASE("%s %s", rows[i].name, rows[i].settings);
+        compare_updates(&rows[i]);
+    }
+}
+
+/* --- sessions ----------------------------------------------------------------------------------------------------
+ */
+
+enum { BATCH = 6, CLASSES = 5, SIDE = 8, PIXELS = 3 * SIDE * SIDE };
+
+typedef struct run {
+    brasa_graph *g;
+    brasa_session *s; /* NULL: it failed, and the case with it */
+    task t;
+} run;
+
+/* Convolutions, batch norm, dense layers of a size that is a multiple of 8, and of one that is none. */
+static run run_start(brasa_context *ctx, brasa_session_options o)
+{
+    run r = {.g = brasa_graph_new(ctx), .t = task_new(CLASSES, PIXELS, BATCH, 0.3)};
+    brasa_tensor x = brasa_apply(brasa_input(r.g, "image", 3, SIDE, SIDE), "conv 16 3x3 pad=1 name=first");
+    x = brasa_relu(brasa_batchnorm(brasa_apply(x, "conv 16 3x3 pad=1 bias=no name=second")));
+    x = brasa_apply(brasa_flatten(brasa_maxpool(x, 2)), "dense 48 name=third");
+    x = brasa_apply(brasa_relu(x), "dense 21 name=fourth");
+    brasa_apply(brasa_relu(x), "classify %d name=fc", CLASSES);
+    o.batch = BATCH;
+    o.seed = 3;
+    if (brasa_session_new(r.g, &o, &r.s) != BRASA_OK)
+        test_fail(__FILE__, __LINE__, "%s", brasa_graph_error(r.g));
+    return r;
+}
+
+static void run_end(run *r)
+{
+    brasa_session_free(r->s);
+    brasa_graph_free(r->g);
+    task_free(&r->t);
+}
+
+static void run_steps(run *r, int first, int count, float *losses)
+{
+    for (int i = first; r->s && i < first + count; i++) {
+        task_fill(&r->t, i * BATCH);
+        if (brasa_train_step(r->s, r->t.images, r->t.labels, &losses[i]) != BRASA_OK)
+            test_fail(__FILE__, __LINE__, "%s", brasa_session_error(r->s));
+    }
+}
+
+/* All state of floats has the same bits. */
+static void compare_bits(run *a, run *b)
+{
+    for (int i = 0; i < a->s->nstates; i++) {
+        const state *st = &a->s->states[i];
+        const int64_t count = shape_count(&st->shape);
+        if (st->type != F32 || st->kind == VALUE_SUM)
+            continue;
+        float *x = calloc((size_t)count + 1, sizeof *x), *y = calloc((size_t)count + 1, sizeof *y);
+        CHECK_STATUS(brasa_param_get(a->s, st->name, x, count), BRASA_OK);
+        CHECK_STATUS(brasa_param_get(b->s, st->name, y, count), BRASA_OK);
+        if (!same_bits(x, y, (int)count))
+            test_fail(__FILE__, __LINE__, "%s differs", st->name);
+        free(x);
+        free(y);
+    }
+}
+
+/* Reorders of weights in the program of a step. */
+static int copies_of_weights(const run *r)
+{
+    const graph *g = &r->s->current->graph;
+    int count = 0;
+    for (int i = 0; i < g->nnodes; i++)
+        count += g->nodes[i].op == &reorder_op && g->values[g->nodes[i].in[0]].kind == VALUE_PARAM &&
+                 g->values[g->nodes[i].in[0]].shape.rank > 1;
+    return count;
+}
+
+/* From one session to another by a file. */
+static void hand_over(run *from, run *to)
+{
+    const brasa_load_options all = {.what = BRASA_CHECKPOINT};
+    const char *path = in_folder("handed_over.safetensors");
+    CHECK_STATUS(brasa_session_save(from->s, path, BRASA_CHECKPOINT), BRASA_OK);
+    CHECK_STATUS(brasa_session_load(to->s, path, &all, NULL), BRASA_OK);
+}
+
+/* Weights are copied by no node, and learn; a checkpoint goes on to the bit, also after a way over the CPU. */
+TEST(sessions)
+{
+    enum { STEPS = 20 };
+    DEVICE_ONLY();
+    brasa_context *cpu = NULL;
+    CHECK_STATUS(brasa_context_new(NULL, &cpu), BRASA_OK);
+    for (int i = 0; cpu && i < ROWS; i++) {
+        char optimizer[100];
+        float x[STEPS] = {0}, y[STEPS] = {0};
+        snprintf(optimizer, sizeof optimizer, "%s %s", rows[i].name, rows[i].settings);
+        CASE("%s", optimizer);
+        brasa_session_options o = {.optimizer = optimizer};
+        run between = run_start(cpu, o);
+        o.precision = BRASA_BF16;
+        run a = run_start(device_context(), o), b = run_start(device_context(), o);
+        if (a.s && b.s && between.s) {
+            CHECK_INT(copies_of_weights(&a), 0);
+            run_steps(&a, 0, STEPS / 2, x);
+            hand_over(&a, &between);
+            compare_bits(&a, &between);
+            hand_over(&between, &b);
+            compare_bits(&a, &b);
+            run_steps(&a, STEPS / 2, STEPS / 2, x);
+            run_steps(&b, STEPS / 2, STEPS / 2, y);
+            CHECK(same_bits(x + STEPS / 2, y + STEPS / 2, STEPS / 2));
+            CHECK(x[STEPS - 1] < x[0]);
+            compare_bits(&a, &b);
+        }
+        run_end(&a);
+        run_end(&b);
+        run_end(&between);
+    }
+    brasa_context_free(cpu);
+}
+
+/* Numbers come back as they were given, NaN as NaN. */
+TEST(numbers_of_all_kinds)
+{
+    static const uint32_t kinds[] = {0x7F800001, 0xFFFFFFFF, 0x7F800000, 0xFF800000, 0x7F7FFFFF,
+                                     0x80000000, 1,          0x3F808000, 0x3F818000, 0xBF80FFFF};
+    enum { NUMBERS = 16 * 3 * 9 };
+    float x[NUMBERS] = {0}, y[NUMBERS];
+    DEVICE_ONLY();
+    run r = run_start(device_context(), (brasa_session_options){.precision = BRASA_BF16});
+    memcpy(x, kinds, sizeof kinds);
+    if (r.s) {
+        CHECK_STATUS(brasa_param_set(r.s, "first.weight", x, NUMBERS), BRASA_OK);
+        CHECK_STATUS(brasa_param_get(r.s, "first.weight", y, NUMBERS), BRASA_OK);
+        for (int i = 0; i < NUMBERS; i++)
+            CHECK(isnan(x[i]) ? isnan(y[i]) : memcmp(&x[i], &y[i], sizeof *x) == 0);
+    }
+    run_end(&r);
+}
