@@ -199,7 +199,8 @@ typedef struct brasa_tuning {
 
 /* How a GPU computes. BRASA_F32: in floats throughout. BRASA_TF32: what convolutions and dense layers multiply is cut
  * to 10 bits of fraction, sums are floats. BRASA_BF16: activations and their gradients are stored in 16 bits, of
- * which 7 are of the fraction; weights, their updates, statistics and sums stay floats. */
+ * which 7 are of the fraction, and so are the velocities of SGD; weights, what other optimizers remember, statistics
+ * and sums stay floats. */
 enum { BRASA_F32 = 0, BRASA_TF32 = 1, BRASA_BF16 = 2 };
 
 typedef struct brasa_session_options {

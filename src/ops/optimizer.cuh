@@ -3,6 +3,8 @@
  * An optimizer's file defines these, and then includes this file:
  *     RULE_ATTR    the attribute struct; its first member is `base`
  *     RULE_SLOTS   the most slots that it has: 1 or 2
+ *     RULE_ROUNDS  1: its slots are kept in 16 bits, where the parameter is in halves; what is computed from them is
+ *                  computed before they are rounded
  *     rule         the numbers of a step, in floats
  *     rule_make    makes them of the attribute and of the rate and the count of this step: once in a block
  *     rule_apply   updates one element of the parameter, p, and of its slots
@@ -20,7 +22,7 @@ typedef struct update_source {
 } update_source;
 
 /* many.half */
-enum { HALF_PARAMETER = 1, HALF_GRADIENT = 2 };
+enum { HALF_PARAMETER = 1, HALF_GRADIENT = 2, HALF_SLOTS = 4 };
 enum { UPDATE_QUADS = 2, UPDATE_PIECE = UPDATE_QUADS * 4 * MANY_THREADS };
 
 /* The same as update_read, on the device. */
@@ -41,6 +43,7 @@ static __device__ __forceinline__ void update_piece(const many &m, int k, int64_
 {
     const int64_t size = m.size[k];
     const bool halves = m.half[k] & HALF_PARAMETER, half = m.half[k] & HALF_GRADIENT;
+    const bool rounds = RULE_ROUNDS && m.half[k] & HALF_SLOTS;
     quad<float> from[UPDATE_QUADS][2 + RULE_SLOTS];
 #pragma unroll
     for (int j = 0; j < UPDATE_QUADS; j++) {
@@ -49,7 +52,7 @@ static __device__ __forceinline__ void update_piece(const many &m, int k, int64_
         from[j][1] = quad_load_any(m.data[k][1], half, i, size);
 #pragma unroll
         for (int t = 0; t < RULE_SLOTS; t++)
-            from[j][2 + t] = quad_load((const float *)m.data[k][2 + t], i, t < slots ? size : 0);
+            from[j][2 + t] = quad_load_any(m.data[k][2 + t], rounds, i, t < slots ? size : 0);
     }
 #pragma unroll
     for (int j = 0; j < UPDATE_QUADS; j++) {
@@ -59,14 +62,14 @@ static __device__ __forceinline__ void update_piece(const many &m, int k, int64_
         quad_floats_any(from[j][1], half, x[1]);
 #pragma unroll
         for (int t = 0; t < RULE_SLOTS; t++)
-            quad_floats(from[j][2 + t], x[2 + t]);
+            quad_floats_any(from[j][2 + t], rounds, x[2 + t]);
 #pragma unroll
         for (int e = 0; e < 4; e++)
             rule_apply(r, x[1][e], &x[0][e], &x[2][e], &x[1 + RULE_SLOTS][e]);
         quad_store_exact(m.data[k][0], halves, i, size, x[0]);
 #pragma unroll
         for (int t = 0; t < RULE_SLOTS; t++)
-            quad_store((float *)m.data[k][2 + t], i, t < slots ? size : 0, x[2 + t]);
+            quad_store_any(m.data[k][2 + t], rounds, i, t < slots ? size : 0, x[2 + t]);
     }
 }
 
@@ -112,7 +115,8 @@ static void update_add(many *m, const step *s)
     for (int t = 1; t < s->nout; t++)
         m->data[k][1 + t] = s->out[t].data;
     m->half[k] = (uint8_t)((s->out[0].type == HALVES ? HALF_PARAMETER : 0) |
-                           (s->in[1].type == BF16 ? HALF_GRADIENT : 0));
+                           (s->in[1].type == BF16 ? HALF_GRADIENT : 0) |
+                           (s->nout > 1 && s->out[1].type == BF16 ? HALF_SLOTS : 0));
 }
 
 static brasa_status update_run_many(const step *const *steps, int count)
@@ -135,7 +139,8 @@ static brasa_status update_run(const step *s)
     return update_run_many(&s, 1);
 }
 
-/* All as the parameter lies, which may be in halves; the gradient in the type that it is stored in. */
+/* All as the parameter lies, which may be in halves, and slots rounded then; the gradient in the type that it is
+ * stored in. */
 static void update_layouts(const graph *g, const node *n, layout *in, layout *out)
 {
     const value *p = &g->values[n->in[0]];
@@ -143,6 +148,8 @@ static void update_layouts(const graph *g, const node *n, layout *in, layout *ou
     in[0].bf16 = in[0].halves = p->settled && p->layout.halves;
     in[1].bf16 = g->values[n->in[1]].layout.bf16;
     out[0] = in[0];
+    for (int t = 1; t < n->nout; t++)
+        in[UPDATE_SLOTS + t - 1].bf16 = out[t].bf16 = RULE_ROUNDS && in[0].halves;
 }
 
 #define UPDATE_ROW(operation)                                                                                        \

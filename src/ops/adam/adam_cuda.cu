@@ -5,8 +5,9 @@ extern "C" {
 #include "ops/adam/adam.h"
 }
 
-#define RULE_ATTR  adam_attr
-#define RULE_SLOTS 2
+#define RULE_ATTR   adam_attr
+#define RULE_SLOTS  2
+#define RULE_ROUNDS 0
 
 typedef struct rule {
     float scale, decay, shrink;

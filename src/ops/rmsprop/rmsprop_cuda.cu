@@ -5,8 +5,9 @@ extern "C" {
 #include "ops/rmsprop/rmsprop.h"
 }
 
-#define RULE_ATTR  rmsprop_attr
-#define RULE_SLOTS 2
+#define RULE_ATTR   rmsprop_attr
+#define RULE_SLOTS  2
+#define RULE_ROUNDS 0
 
 typedef struct rule {
     float scale, decay, shrink;

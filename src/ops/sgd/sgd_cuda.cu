@@ -1,12 +1,14 @@
-/* sgd_cuda.cu - stochastic gradient descent on an NVIDIA GPU; the equations are those of sgd.c. */
+/* sgd_cuda.cu - stochastic gradient descent on an NVIDIA GPU; the equations are those of sgd.c. The velocity
+ * of a weight in halves is kept in 16 bits: what that rounds away is little beside the noise of gradients. */
 #include "backend/cuda/cuda.cuh"
 
 extern "C" {
 #include "ops/sgd/sgd.h"
 }
 
-#define RULE_ATTR  sgd_attr
-#define RULE_SLOTS 1
+#define RULE_ATTR   sgd_attr
+#define RULE_SLOTS  1
+#define RULE_ROUNDS 1
 
 typedef struct rule {
     float scale, decay, shrink, rate;
