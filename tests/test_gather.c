@@ -117,6 +117,35 @@ TEST(new_weights)
     example_free(&e);
 }
 
+/* Gradients of many bytes do not wait for the end. */
+TEST(large_ones)
+{
+    static const struct row {
+        int64_t rows;
+        const char *order;
+    } rows[] = {{1024, "rrrruuuus"},
+                {2047, "rrrruuuus"},
+                {2048, "rrrruuuus"},
+                {2731, "rrruuurus"},
+                {4096, "rruurruus"},
+                {8192, "rurururus"},
+                {0, NULL}};
+    for (const struct row *row = rows; row->order; row++) {
+        const shape s = shape_2(row->rows, 1024);
+        example e;
+        CASE("%lld KB each", (long long)row->rows * 4);
+        example_init(&e);
+        for (int k = 0; k < 4; k++) {
+            static const char *const names[] = {"p", "q", "r", "s"};
+            const int wei = graph_value(&e.g, VALUE_PARAM, F32, &s, names[k]);
+            add_update(&e, wei, add_node(&e, &relu_op, &single, wei));
+        }
+        add_count(&e);
+        CHECK_TEXT(order_of(&e), row->order);
+        example_free(&e);
+    }
+}
+
 /* Kernels that take one step at a time are left where they are. */
 TEST(one_by_one)
 {
