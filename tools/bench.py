@@ -66,17 +66,19 @@ class Brasa:
 
 
 class Worker:
-    """A process of bench_torch.py, waiting for its next turn. Started again after close()."""
+    """A process that measures PyTorch, waiting for its next turn. Started again after close()."""
 
-    def __init__(self, python, network, batch, threads, form):
-        self.command = [python, os.path.join(HERE, "bench_torch.py"), network, str(batch), str(threads), *form.split()]
-        self.threads, self.process, self.said = threads, None, None
+    def __init__(self, command, **environment):
+        self.command, self.environment, self.process, self.said = command, environment, None, None
+
+    def launch(self):
+        self.said = tempfile.TemporaryFile("w+")
+        self.process = subprocess.Popen(self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.said, text=True,
+                                        start_new_session=True, env=dict(os.environ, **self.environment))
 
     def start(self, seconds):
         """Gives what the worker says of itself once it is warm."""
-        self.said = tempfile.TemporaryFile("w+")
-        self.process = subprocess.Popen(self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.said, text=True,
-                                        start_new_session=True, env=dict(os.environ, OMP_NUM_THREADS=str(self.threads)))
+        self.launch()
         return self.answer(seconds)
 
     def answer(self, seconds):
@@ -97,8 +99,11 @@ class Worker:
     def turn(self, seconds, steps, limit):
         if not self.process:
             self.start(limit)
-        self.process.stdin.write(f"{seconds} {steps}\n")
-        self.process.stdin.flush()
+        try:
+            self.process.stdin.write(f"{seconds} {steps}\n")
+            self.process.stdin.flush()
+        except BrokenPipeError:
+            pass  # it is over: the answer says why
         return self.answer(limit)
 
     def close(self):
@@ -108,7 +113,10 @@ class Worker:
             except ProcessLookupError:
                 pass
             self.process.wait()
-            self.process.stdin.close()
+            try:
+                self.process.stdin.close()
+            except BrokenPipeError:  # of a line that nobody reads any more
+                pass
             self.process.stdout.close()
             self.said.close()
         self.process = None
@@ -195,7 +203,8 @@ class Measurement:
         c, step = self.cell, self.ours[0]["median_s"]
         self.bench.show(f"{c}: PyTorch, {form}, from its start")
         limit = START * (2 if "compiled" in form else 1) + 20 * step
-        worker = Worker(self.bench.python, c.network, c.batch, c.threads, form)
+        worker = Worker([self.bench.python, os.path.join(HERE, "bench_torch.py"), c.network, str(c.batch), str(c.threads),
+                         *form.split()], OMP_NUM_THREADS=str(c.threads))
         try:
             warm = worker.start(self.limit(limit))["step_s"]
             best = min((t[0]["median_s"] for t in self.theirs.values()), default=warm)
@@ -302,15 +311,15 @@ def summary(turns):
 # --- the file, and the tables made of it -------------------------------------------------------------------------------
 
 
-def read_rows(path):
-    """The rows of a file, the last one of each cell; a line that was cut off is none."""
+def read_rows(path, key=("network", "batch", "threads")):
+    """The rows of a file by these fields, the last one of each cell; a line that was cut off is none."""
     rows = {}
     try:
         with open(path) as file:
             for line in file:
                 try:
                     row = json.loads(line)
-                    rows[row["network"], row["batch"], row["threads"]] = row
+                    rows[tuple(row[name] for name in key)] = row
                 except (ValueError, KeyError, TypeError):
                     continue
     except FileNotFoundError:

@@ -1,0 +1,240 @@
+"""bench/gpu/measure.py beside stand-ins for the program, for PyTorch and for nvidia-smi, as no GPU is needed for its rules;
+torch_step.py on a CPU, where PyTorch is installed."""
+import json, os, stat, subprocess, sys, tempfile, time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "tools"))
+from checks import SOURCE, check, finish, skip
+
+FOLDER = os.path.join(SOURCE, "bench", "gpu")
+
+# The program: FAKE_STEP seconds a step; FAKE_SLEEP makes an answer late, FAKE_FAIL says of which words it fails.
+BRASA = """#!%s
+import json, os, sys, time
+words = " ".join(sys.argv[1:])
+with open(os.environ["FAKE_LOG"], "a") as file:
+    file.write(words + "\\n")
+if os.environ.get("FAKE_FAIL") and os.environ["FAKE_FAIL"] in words:
+    sys.exit("brasa: error: it was told to fail")
+time.sleep(float(os.environ.get("FAKE_SLEEP", "0")))
+batch = int(sys.argv[sys.argv.index("--batch") + 1])
+place = {"device": "cuda:0 Fake", "device_about": "cuDNN 9.14.0", "versions": {"brasa": "1"}}
+if "bench step" in words:
+    step = float(os.environ.get("FAKE_STEP", "0.01"))
+    print(json.dumps({"median_s": step, "spread_s": 0.001, "steps": 9, "plan_bytes": 500000000, "kernels": ["k"], **place}))
+elif "--sum" in words:
+    print(json.dumps({"sum_s": 0.009, "floor": {"floor_s": 0.005}, **place}))
+elif "--profile" in words:
+    node = {"op": "conv2d", "layer": "c", "role": "forward", "kernel": "conv2d_cudnn", "mean_us": 30.0, "traffic_bytes": 3000000,
+            "flops": 6e9}
+    view = {"op": "reshape", "layer": "r", "role": "forward", "kernel": None, "traffic_bytes": 0, "flops": 0}
+    print(json.dumps({"nodes": [node, dict(node, layer="d", mean_us=60.0), view, dict(node, op="relu", kernel="relu_cuda",
+                                                                                       mean_us=10.0)]}))
+else:
+    ways = [{"way": "alone", "engines": 9, "us": 12.0, "workspace": 1000000, "engine": "38", "taken": False},
+            {"way": "bias relu", "engines": 4, "us": 10.5, "workspace": 0, "engine": "40 2=5", "taken": True},
+            {"way": "none", "engines": 0, "us": None, "workspace": 0, "engine": "", "taken": False}]
+    print(json.dumps({"engines": [{"problem": "conv2d forward bf16 1x3x8x8", "nodes": 2, "ways": ways}]}))
+"""
+
+# A Python that has torch: seconds a step by form; those that are left out fail.
+TORCH = """#!%s
+import json, sys
+if sys.argv[1] == "-c":
+    print("9.9.9")
+    sys.exit()
+script, network, batch, form = sys.argv[2 - 1:5]
+took = %r.get(form)
+print(json.dumps({"torch": "9.9.9", "cudnn": 91400}), flush=True)
+for line in sys.stdin:
+    if not took:
+        sys.exit("OutOfMemoryError: CUDA out of memory")
+    print(json.dumps({"median_s": took, "spread_s": 0.0, "steps": 9, "memory": 1000000000, "reserved": 1, "total": 100}), flush=True)
+"""
+
+SMI = """#!%s
+import sys, time
+if "-lms" not in sys.argv:
+    print("Fake H200, 580.1, 143771, 1980, 3201, 700.00")
+    sys.exit()
+while True:
+    print("1755, 3201, 512.50, 51", flush=True)
+    time.sleep(0.05)
+"""
+
+
+def script(name, text):
+    with open(name, "w") as file:
+        file.write(text)
+    os.chmod(name, stat.S_IRWXU)
+    return os.path.abspath(name)
+
+
+def measure(*words, **environment):
+    folder = os.getcwd()
+    command = [sys.executable, os.path.join(FOLDER, "measure.py"), "--brasa", os.path.join(folder, "brasa"), "--torch-python",
+               os.path.join(folder, "torch"), "--seconds", "0.01", "--out", "rows.jsonl", *words]
+    env = dict(os.environ, PATH=folder + "/bin:" + os.environ["PATH"], FAKE_LOG=os.path.join(folder, "log"), **environment)
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, env=env)
+
+
+def rows(name="rows.jsonl"):
+    with open(name) as file:
+        return [json.loads(line) for line in file]
+
+
+def asked():
+    with open("log") as file:
+        return file.read().splitlines()
+
+
+def set_up(**forms):
+    for name in ("rows.jsonl", "log"):
+        if os.path.exists(name):
+            os.remove(name)
+    script("brasa", BRASA % sys.executable)
+    script("torch", TORCH % (sys.executable, forms))
+
+
+def test_row():
+    set_up(eager=0.04, graph=0.02)
+    r = measure("--networks", "resnet50", "--batches", "1")
+    check("a cell", r.returncode == 0 and not r.stderr, (r.returncode, r.stdout, r.stderr))
+    check("is told", "resnet50, batch 1: Brasa 100 images/s, PyTorch 25 eager, 50 graph; floor 200" in r.stdout, r.stdout)
+    row = rows()[0]
+    check("three rounds of each side", [len(row["sides"][s]) for s in ("brasa", "eager", "graph")] == [3, 3, 3], row["sides"])
+    check("the machine", row["gpu"]["name"] == "Fake H200" and row["gpu"]["clocks.max.sm"] == 1980, row["gpu"])
+    check("its clocks", row["clocks"]["clocks.sm"] == {"min": 1755, "median": 1755, "max": 1755}, row["clocks"])
+    check("versions", row["torch"] == {"torch": "9.9.9", "cudnn": 91400} and row["brasa"]["about"] == "cuDNN 9.14.0", row)
+    common = "--classes 3 --batch 1 --device cuda --precision bf16 --json --quiet"
+    check("what Brasa is asked", [w.replace(common, "").strip() for w in asked()] == [
+        "bench step resnet50 --steps 3", *["bench step resnet50 --seconds 0.01"] * 3, "bench ops --sum resnet50",
+        "explain resnet50 --profile 10", "explain resnet50 --tuned"], asked())
+    r = measure("--table")
+    check("the table", "| resnet50 | 1 | 25 | 50 | 50 | 200 | 100 | 10 % | 2.00 | 4.00 | 50 % | 500 | 1,000 | 0.50 |" in r.stdout
+          and "SM clock 1755 to 1755 MHz" in r.stdout and "Below the bar" not in r.stdout, r.stdout)
+    r = measure("--profile")
+    check("the profile, by kernel", "| conv2d_cudnn | 2 | 90.0 | 90 % | 67 | 133.3 |" in r.stdout, r.stdout)
+    check("and by node", "| conv2d d | conv2d_cudnn | 60.0 | 60 % |" in r.stdout and "nodes one by one 100 us" in r.stdout, r.stdout)
+    r = measure("--fusion-table")
+    check("the fusions", "| conv2d forward bf16 1x3x8x8 | 2 | bias relu | 4 | 10.5 | 0.0 | 40 2=5 |" in r.stdout
+          and "| none | 0 | - | - |  |" in r.stdout, r.stdout)
+
+
+def test_bar():
+    """What is below the bar is named."""
+    set_up(eager=0.02, graph=0.009)
+    measure("--networks", "vgg16", "--batches", "1", "512")
+    r = measure("--table")
+    check("below the bar", "Below the bar: vgg16, batch 1: 0.90 of PyTorch's best; vgg16, batch 1: 2.00 times eager." in r.stdout,
+          r.stdout)
+
+
+def test_goes_on():
+    """It stops in time, and goes on in the next call, with each cell once."""
+    set_up(eager=0.04, graph=0.02)
+    words = ["--networks", "alexnet", "vgg16", "googlenet", "--batches", "1", "--minutes", "0.09", "--no-torch"]
+    before = time.monotonic()
+    r = measure(*words, FAKE_SLEEP="0.4")
+    took = time.monotonic() - before
+    check("cells are left", r.returncode == 3 and "cells are left" in r.stdout, (r.returncode, r.stdout, r.stderr))
+    check("it stopped in time", took < 0.09 * 60 + 2, took)
+    there = len(rows())
+    check("some are there", 0 < there < 3, there)
+    with open("rows.jsonl", "a") as file:
+        file.write('{"network": "alexnet", "bat')  # as if killed in the middle of a row
+    r = measure(*words)
+    check("it goes on", r.returncode == 0 and f"{there} of 3 cells are in" in r.stderr, (r.returncode, r.stderr))
+    r = measure(*words)
+    check("and there is nothing left", r.returncode == 0 and "3 of 3 cells" in r.stderr and not r.stdout, (r.returncode, r.stdout))
+    r = measure("--table")
+    check("each is in the table once", all(r.stdout.count(f"| {n} | 1 |") == 1 for n in ("alexnet", "vgg16", "googlenet")), r.stdout)
+    r = measure(*words[:-3], "--no-torch", "--minutes", "0.02", "--precision", "f32", FAKE_SLEEP="3")
+    check("no time for a single one", r.returncode == 3 and "give more --minutes" in r.stdout, (r.returncode, r.stdout))
+    check("another precision is another cell", "3 of 3 cells are left" in r.stdout, r.stdout)
+    r = measure("--networks", "alexnet", "--batches", "1")
+    check("so is one with PyTorch", r.returncode == 0 and rows_of("alexnet")[-1]["sides"]["graph"], (r.returncode, r.stderr))
+
+
+def rows_of(network):
+    found = []
+    with open("rows.jsonl") as file:
+        for line in file:
+            try:
+                found.append(json.loads(line))
+            except ValueError:
+                pass
+    return [row for row in found if row["network"] == network]
+
+
+def test_failures():
+    set_up(eager=0.04)
+    r = measure("--networks", "alexnet", "--batches", "512")
+    check("a form that fails is told", r.returncode == 1 and "alexnet, batch 512: graph: OutOfMemoryError" in r.stderr, r.stderr)
+    check("the others are measured", len(rows()[0]["sides"]["eager"]) == 3 and len(rows()[0]["sides"]["brasa"]) == 3, rows()[0])
+    r = measure("--table")
+    check("and it is in the table", "| alexnet | 512 | 12,800 | - | 12,800 |" in r.stdout
+          and "graph: OutOfMemoryError: CUDA out of memory" in r.stdout, r.stdout)
+    size = os.path.getsize("rows.jsonl")
+    r = measure("--networks", "alexnet", "--batches", "512")
+    check("it counts as measured", r.returncode == 0 and os.path.getsize("rows.jsonl") == size, (r.returncode, r.stderr))
+    set_up(eager=0.04, graph=0.02)
+    r = measure("--networks", "alexnet", "--batches", "512", FAKE_FAIL="--tuned")
+    check("a part of the account", r.returncode == 1 and "engines: brasa: error: it was told to fail" in r.stderr, r.stderr)
+    r = measure("--networks", "alexnet", "--batches", "512", "--retry")
+    check("once more", r.returncode == 0 and len(rows()) == 2, (r.returncode, r.stderr))
+    set_up(eager=0.04, graph=0.02)
+    r = measure("--networks", "alexnet", "--batches", "512", FAKE_FAIL="bench step")
+    check("the program", r.returncode == 1 and "brasa: brasa: error: it was told to fail" in r.stderr, r.stderr)
+    r = measure("--networks", "alexnet", "--batches", "512", "--limit", "0.5", "--no-torch", "--retry", FAKE_SLEEP="5")
+    check("one that never answers", r.returncode == 1 and "took more than 0.5 s" in r.stderr, r.stderr)
+    r = measure("--table", "--out", "nothing.jsonl")
+    check("no rows", r.returncode == 1 and "nothing is in nothing.jsonl" in r.stderr, (r.returncode, r.stderr))
+    r = measure("--out", "nowhere/rows.jsonl")
+    check("a file that cannot be written", r.returncode == 1 and "nowhere" in r.stderr and "Traceback" not in r.stderr, r.stderr)
+
+
+def test_compile():
+    set_up(eager=0.04, graph=0.02, compiled=0.01)
+    r = measure("--networks", "alexnet", "--batches", "1", "100")
+    check("without torch.compile", r.returncode == 0 and len(rows()) == 2, (r.returncode, r.stderr))
+    r = measure("--networks", "alexnet", "--batches", "1", "100", "--compile")
+    check("with it", r.returncode == 0 and "1 of 2 cells" in r.stderr and len(rows()) == 3, (r.returncode, r.stderr))
+    r = measure("--table")
+    check("the best of three", "| alexnet | 100 | 2,500 | 5,000 | 10,000 | 10,000 |" in r.stdout
+          and "| alexnet | 1 | 25 | 50 | - | 50 |" in r.stdout, r.stdout)
+
+
+def find_torch():
+    for python in (os.environ.get("BRASA_TORCH_PYTHON"), sys.executable,
+                   os.path.expanduser("~/.local/share/brasa/peers/pytorch/bin/python")):
+        if python and os.path.exists(python) and subprocess.run([python, "-c", "import torch, torchvision"],
+                                                                capture_output=True).returncode == 0:
+            return python
+    return None
+
+
+def test_torch_step():
+    python = find_torch()
+    if not python:
+        return skip("torch_step.py", "no PyTorch")
+    command = [python, os.path.join(FOLDER, "torch_step.py"), "alexnet", "1"]
+    r = subprocess.run([*command, "eager", "--device", "cpu"], input="0 1\n0 2\n", capture_output=True, text=True, timeout=300)
+    answers = [json.loads(line) for line in r.stdout.splitlines()]
+    check("steps of PyTorch", r.returncode == 0 and len(answers) == 3 and answers[0]["torch"]
+          and [a["steps"] for a in answers[1:]] == [5, 10] and answers[2]["median_s"] > 0, (r.returncode, r.stdout, r.stderr))
+    r = subprocess.run([*command, "graph", "--device", "cpu"], input="", capture_output=True, text=True, timeout=300)
+    check("no graph on a CPU", r.returncode == 1 and "records no graphs" in r.stderr, r.stderr)
+
+
+with tempfile.TemporaryDirectory() as work:
+    os.chdir(work)
+    os.mkdir("bin")
+    script("bin/nvidia-smi", SMI % sys.executable)
+    test_row()
+    test_bar()
+    test_goes_on()
+    test_failures()
+    test_compile()
+    test_torch_step()
+    os.chdir("/")
+finish()
