@@ -16,8 +16,7 @@ static brasa_status make_step(program *p, int i)
     for (int k = 0; k < n->nin + n->nout; k++) {
         const value *v = &g->values[k < n->nin ? n->in[k] : n->out[k - n->nin]];
         const value *whole = v->whole < 0 ? v : &g->values[v->whole];
-        const bool upper = k < n->nin && k < 32 && n->upper >> k & 1;
-        const layout l = upper ? layout_upper(v->layout) : v->layout;
+        const layout l = k < n->nin ? input_layout(g, n, k) : v->layout;
         args[k] = (arg){.shape = v->shape,
                         .count = layout_count(&v->layout, &v->shape),
                         .sample = layout_count(&whole->layout, &whole->shape) / (v->shape.rank ? v->shape.dim[0] : 1),

@@ -136,6 +136,13 @@ struct brasa_graph {
     int share;   /* what its loss counts among those of the other parts, a scalar; -1: 1 */
 };
 
+/* Of input k as node n reads it. */
+static inline layout input_layout(const graph *g, const node *n, int k)
+{
+    const layout l = g->values[n->in[k]].layout;
+    return k < 32 && n->upper >> k & 1 ? layout_upper(l) : l;
+}
+
 void graph_init(graph *g, brasa_context *ctx);
 void graph_clear(graph *g);
 

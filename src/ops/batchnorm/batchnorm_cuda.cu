@@ -262,7 +262,8 @@ static spread train_spread(const void *attr, const shape *src, dtype type, const
 static int64_t train_workspace(const graph *g, const node *n)
 {
     const value *src = &g->values[n->in[0]];
-    const spread f = train_spread(n->attr, &src->shape, layout_type(&src->layout, src->type), queue_of_graph(g));
+    const layout l = input_layout(g, n, 0);
+    const spread f = train_spread(n->attr, &src->shape, layout_type(&l, src->type), queue_of_graph(g));
     return spread_workspace(&f);
 }
 
