@@ -156,7 +156,7 @@ static void print_rows(const need *n)
 static uint64_t on_the_host(const plan *p)
 {
     const brasa_memory *m = &p->n.memory;
-    return (uint64_t)p->n.loader + (uint64_t)p->n.kept + m->weights + m->buffers + m->optimizer + m->sums;
+    return (uint64_t)p->n.loader + (uint64_t)p->n.kept + m->copy;
 }
 
 static void print_answer(const plan *p)

@@ -289,6 +289,7 @@ typedef struct brasa_memory {
     uint64_t activations, gradients, workspace;
     uint64_t lower_bound; /* the largest sum of bytes alive at one step; of the largest program too */
     uint64_t total;       /* the one allocation that holds all of it, 64 bytes for alignment included */
+    uint64_t copy;        /* with a GPU: the host's copy of what lasts, in floats; 0 without */
 } brasa_memory;
 BRASA_API brasa_status brasa_session_memory(const brasa_session *session, brasa_memory *out);
 

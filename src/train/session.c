@@ -592,6 +592,7 @@ brasa_status brasa_session_memory(const brasa_session *s, brasa_memory *out)
                           .total = (uint64_t)(s->persistent + s->transient + PLAN_ALIGN)};
     for (int i = 0; i < s->nstates; i++) {
         uint64_t bytes = (uint64_t)align_up(s->states[i].there);
+        out->copy += s->ctx->device ? (uint64_t)align_up(s->states[i].bytes) : 0;
         if (s->states[i].kind == VALUE_PARAM)
             out->weights += bytes;
         else if (s->states[i].kind == VALUE_BUFFER)
