@@ -254,7 +254,7 @@ static void run_end(run *r)
 static void run_steps(run *r, int first, int count, float *losses)
 {
     for (int i = first; r->s && i < first + count; i++) {
-        task_fill(&r->t, i * BATCH);
+        task_fill(&r->t, i * r->t.batch);
         if (brasa_train_step(r->s, r->t.images, r->t.labels, &losses[i]) != BRASA_OK)
             test_fail(__FILE__, __LINE__, "%s", brasa_session_error(r->s));
     }
@@ -332,6 +332,121 @@ TEST(sessions)
         run_end(&between);
     }
     brasa_context_free(cpu);
+}
+
+/* --- dense layers whose gradient is not stored --------------------------------------------------------------------
+ */
+
+/* A layer of so many inputs and outputs; what comes before it wants the gradient of its data. */
+static run dense_start(int inputs, int outputs, int batch, brasa_session_options o)
+{
+    run r = {.g = brasa_graph_new(device_context()), .t = task_new(CLASSES, 24, batch, 0.3)};
+    brasa_tensor x = brasa_apply(brasa_input_vector(r.g, "x", 24), "dense %d name=before", inputs);
+    x = brasa_apply(brasa_relu(x), "dense %d name=large", outputs);
+    brasa_apply(brasa_relu(x), "classify %d name=fc", CLASSES);
+    o.batch = batch;
+    o.seed = 3;
+    if (brasa_session_new(r.g, &o, &r.s) != BRASA_OK)
+        test_fail(__FILE__, __LINE__, "%s", brasa_graph_error(r.g));
+    return r;
+}
+
+static const char *kernel_of(const run *r, const char *op, const char *layer)
+{
+    const graph *g = &r->s->current->graph;
+    for (int i = 0; i < g->nnodes; i++)
+        if (strcmp(g->nodes[i].op->name, op) == 0 && strcmp(g->nodes[i].name, layer) == 0)
+            return g->nodes[i].kernel->name;
+    return "none";
+}
+
+/* How far the steps of `got` lead from those of `want`, as part of what these changed since `before`. */
+static double off(run *got, run *want, run *before, const char *name)
+{
+    const int64_t count = shape_count(&session_state(want->s, name)->shape);
+    float *x[3];
+    run *from[3] = {got, want, before};
+    double change = 0, apart = 0;
+    for (int k = 0; k < 3; k++) {
+        x[k] = calloc((size_t)count, sizeof *x[k]);
+        CHECK_STATUS(brasa_param_get(from[k]->s, name, x[k], count), BRASA_OK);
+    }
+    for (int64_t i = 0; i < count; i++) {
+        const double moved = (double)x[1][i] - (double)x[2][i], wrong = (double)x[0][i] - (double)x[1][i];
+        change += moved * moved;
+        apart += wrong * wrong;
+    }
+    for (int k = 0; k < 3; k++)
+        free(x[k]);
+    return change > 0 ? sqrt(apart / change) : INFINITY;
+}
+
+/* After a step, in which only gradients differ, by how they are rounded: stored ones by 2^-9. After two more the
+ * signs before some ReLUs do, too. */
+static void compare_layer(run *got, run *want, run *before, bool floats)
+{
+    static const char *const names[] = {"large.weight", "large.bias", "before.weight", "large.weight/momentum"};
+    float losses[3];
+    for (int turn = 0; turn < 2; turn++) {
+        const double bound = turn ? (floats ? 0.05 : 0.3) : (floats ? 1e-3 : 2e-2);
+        run_steps(got, turn, turn ? 2 : 1, losses);
+        run_steps(want, turn, turn ? 2 : 1, losses);
+        for (int k = 0; k < 4; k++) {
+            if (!session_state(want->s, names[k]))
+                continue;
+            const double part = off(got, want, before, names[k]);
+            if (!(part <= bound))
+                test_fail(__FILE__, __LINE__, "%s is off by %.3g of its change, allowed %.3g", names[k], part, bound);
+        }
+    }
+}
+
+TEST(large_dense)
+{
+    static const struct layer {
+        int inputs, outputs, batch;
+        int32_t precision;
+        const char *optimizer, *kernels, *kernel;
+        bool data; /* the gradient of the data is made with it */
+    } layers[] = {
+        {1024, 1037, 1, BRASA_BF16, "sgd lr=0.1 momentum=0.9", NULL, "dense_update_small_cuda", true},
+        {1024, 1037, 2, BRASA_BF16, "sgd lr=0.1", NULL, "dense_update_small_cuda", true},
+        {1000, 1100, 3, BRASA_BF16, "sgd lr=0.1 momentum=0.9 nesterov=yes weight_decay=0.01", NULL,
+         "dense_update_small_cuda", true},
+        {9224, 130, 4, BRASA_BF16, "sgd lr=0.1 momentum=0.9", NULL, "dense_update_small_cuda", true},
+        {264, 4100, 7, BRASA_BF16, "sgd lr=0.1 momentum=0.9", NULL, "dense_update_small_cuda", false},
+        {1024, 1037, 1, BRASA_BF16, "adam lr=0.01", NULL, "none", false},
+        {1028, 1037, 1, BRASA_BF16, "sgd lr=0.1 momentum=0.9", NULL, "none", false},
+        {1024, 1037, 1, BRASA_F32, "sgd lr=0.1 momentum=0.9", NULL, "none", false},
+        {1024, 1037, 16, BRASA_BF16, "sgd lr=0.1 momentum=0.9", NULL, "none", false}, /* a small one */
+        {16384, 1100, 16, BRASA_BF16, "sgd lr=0.1 momentum=0.9", NULL, "dense_update_cublaslt", false},
+        {16384, 1100, 16, BRASA_BF16, "sgd lr=0.1 momentum=0.9", "dense_update_cuda", "dense_update_cuda", false},
+        {4104, 4100, 9, BRASA_BF16, "adam lr=0.01", NULL, "dense_update_cublaslt", false},
+        {8200, 1100, 33, BRASA_F32, "sgd lr=0.1 momentum=0.9", NULL, "dense_update_cublaslt", false},
+        {8200, 1100, 33, BRASA_F32, "rmsprop lr=0.01", "dense_update_cuda", "dense_update_cuda", false},
+    };
+    DEVICE_ONLY();
+    for (size_t i = 0; i < sizeof layers / sizeof layers[0]; i++) {
+        const struct layer *l = &layers[i];
+        CASE("%d x %d, batch %d, %s, %s", l->inputs, l->outputs, l->batch, l->optimizer, l->kernel);
+        brasa_session_options o = {.optimizer = l->optimizer, .precision = l->precision, .kernels = l->kernels};
+        run got = dense_start(l->inputs, l->outputs, l->batch, o);
+        o.kernels = NULL;
+        o.no_fusion = true;
+        run want = dense_start(l->inputs, l->outputs, l->batch, o);
+        run before = dense_start(l->inputs, l->outputs, l->batch, o);
+        if (got.s && want.s && before.s) {
+            const bool has_library = strstr(device_context()->device->about, "cuBLASLt");
+            if (has_library || strcmp(l->kernel, "dense_update_cublaslt") != 0)
+                CHECK_TEXT(kernel_of(&got, "dense_update", "large"), l->kernel);
+            CHECK_TEXT(kernel_of(&want, "dense_update", "large"), "none");
+            CHECK_INT(strcmp(kernel_of(&got, "dense_grad_data", "large"), "none") == 0, l->data);
+            compare_layer(&got, &want, &before, l->precision == BRASA_F32);
+        }
+        run_end(&got);
+        run_end(&want);
+        run_end(&before);
+    }
 }
 
 /* Numbers come back as they were given, NaN as NaN. */

@@ -28,6 +28,14 @@ int fuse_only_reader(const graph *g, int v)
     return r->count == 1 && !g->values[v].output ? (int)r->sum : -1;
 }
 
+bool fuse_has_kernel(const graph *g, const node *n)
+{
+    for (const kernel *k = NULL; (k = kernel_next(g->ctx, n->op, g->real, k)) != NULL;)
+        if (k->isa <= g->ctx->isa && (!k->supports || k->supports(g, n)))
+            return true;
+    return false;
+}
+
 /* Adds the inputs of node i to the index, or takes them out of it. */
 static void count_reads(graph *g, int i, int sign)
 {

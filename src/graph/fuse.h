@@ -15,6 +15,9 @@ int fuse_producer(const graph *g, int v);
 /* The only node that reads a value, which is then wanted nowhere else, or -1. */
 int fuse_only_reader(const graph *g, int v);
 
+/* Whether the context's device has a kernel for a node as it would be; it need not be of the graph. */
+bool fuse_has_kernel(const graph *g, const node *n);
+
 /* Node i becomes one like `as`, with these inputs and outputs; false when out of memory, which sticks. */
 bool fuse_rewrite(graph *g, int i, node as, int nin, const int *in, int nout, const int *out);
 void fuse_remove(graph *g, int i);

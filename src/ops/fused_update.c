@@ -51,8 +51,14 @@ bool fused_update_merge(graph *g, int i, const op_def *op)
         out[nout++] = n.out[1];
     n.op = op;
     n.attr = attr;
+    n.in = in;
+    n.out = out;
+    n.nin = optimizer.nin + 1;
+    n.nout = nout;
+    if (!fuse_has_kernel(g, &n)) /* a device's are for some layers */
+        return false;
     fuse_remove(g, j);
-    return fuse_rewrite(g, i, n, optimizer.nin + 1, in, nout, out);
+    return fuse_rewrite(g, i, n, n.nin, in, nout, out);
 }
 
 /* --- what the kernels share ----------------------------------------------------------------------------------- */
@@ -95,16 +101,16 @@ void fused_update_layouts(const graph *g, const node *n, layout *in, layout *out
 void fused_part_init(fused_part *p, const step *s)
 {
     const node *optimizer = &((const fused_update_attr *)s->attr)->update;
-    *p = (fused_part){.step = *s, .whole = s};
-    p->step.kernel = optimizer->kernel;
-    p->step.node = optimizer;
-    p->step.attr = optimizer->attr;
-    p->step.nin = optimizer->nin;
-    p->step.nout = optimizer->nout;
-    p->step.in = p->in;
-    p->step.out = p->out;
-    p->step.workspace = p->step.state = NULL;
-    p->step.threads = 1;
+    *p = (fused_part){.update = *s, .whole = s};
+    p->update.kernel = optimizer->kernel;
+    p->update.node = optimizer;
+    p->update.attr = optimizer->attr;
+    p->update.nin = optimizer->nin;
+    p->update.nout = optimizer->nout;
+    p->update.in = p->in;
+    p->update.out = p->out;
+    p->update.workspace = p->update.state = NULL;
+    p->update.threads = 1;
     for (int k = 0; k < optimizer->nin; k++)
         p->in[k] = s->in[k == 0 ? FUSED_WEI : k + 1];
     for (int k = 0; k < optimizer->nout; k++)
@@ -121,13 +127,13 @@ static void move_to(arg *a, const arg *whole, int64_t first, int64_t count)
 void fused_part_run(fused_part *p, int64_t first, int64_t count, void *gradient)
 {
     const step *s = p->whole;
-    for (int k = 0; k < p->step.nout; k++) {
+    for (int k = 0; k < p->update.nout; k++) {
         move_to(&p->out[k], &s->out[k], first, count);
         p->in[k == 0 ? 0 : UPDATE_SLOTS + k - 1] = p->out[k];
     }
     p->in[1].data = gradient;
     p->in[1].count = count;
-    p->step.kernel->run(&p->step); /* arithmetic: there is nothing to fail */
+    p->update.kernel->run(&p->update); /* arithmetic: there is nothing to fail */
 }
 
 int64_t fused_element(const arg *wei, int64_t at)

@@ -43,7 +43,7 @@ void fused_update_layouts(const graph *g, const node *n, layout *in, layout *out
 
 /* A step of the optimizer over a part of the weights, for one thread. */
 typedef struct fused_part {
-    step step;
+    step update;
     arg in[UPDATE_SLOTS + MAX_SLOTS], out[1 + MAX_SLOTS];
     const step *whole;
 } fused_part;

@@ -138,6 +138,7 @@ typedef struct step {
     void *workspace; /* kernel->workspace bytes, aligned to 64, or NULL */
     void *state;     /* the kernel's own, from open */
     int threads;     /* node_threads */
+    int64_t first;   /* of an update on a device, of which a part is done: its first element; in[1] is of the part */
     uint64_t seed;
     void *queue; /* of a device: where a kernel starts its work */
     /* the profile */

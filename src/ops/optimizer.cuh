@@ -13,43 +13,31 @@
  * where their nodes stand together: see many.cuh.
  */
 #include "backend/cuda/many.cuh"
-
-/* What is the same for all parameters and changes from step to step. */
-typedef struct update_source {
-    const float *rate, *scale; /* scale may be NULL: 1 */
-    const int64_t *steps;
-    int slots;
-} update_source;
+#include "ops/update_now.cuh"
 
 /* many.half */
 enum { HALF_PARAMETER = 1, HALF_GRADIENT = 2, HALF_SLOTS = 4 };
 enum { UPDATE_QUADS = 2, UPDATE_PIECE = UPDATE_QUADS * 4 * MANY_THREADS };
 
-/* The same as update_read, on the device. */
-static __device__ __forceinline__ update update_now(const optimizer_attr &t, const update_source &from)
-{
-    const double rate = *from.rate;
-    update u;
-    u.rate = rate;
-    u.scale = from.scale ? *from.scale : 1.f;
-    u.weight_decay = t.decoupled ? 0 : t.weight_decay;
-    u.shrink = t.decoupled ? 1 - rate * t.weight_decay : 1;
-    u.steps = *from.steps;
-    return u;
-}
+/* The elements of each parameter that are updated: all, or those of a part of the only one (see step.first). */
+typedef struct update_range {
+    int64_t first, end; /* first is a multiple of 4 */
+} update_range;
 
 /* One piece of a parameter. All of it is read before anything is computed: so many reads are on their way at once. */
-static __device__ __forceinline__ void update_piece(const many &m, int k, int64_t begin, int slots, const rule &r)
+static __device__ __forceinline__ void update_piece(const many &m, int k, int64_t begin, const update_range &range,
+                                                    int slots, const rule &r)
 {
-    const int64_t size = m.size[k];
-    const bool halves = m.half[k] & HALF_PARAMETER, half = m.half[k] & HALF_GRADIENT;
+    const int64_t size = m.size[k] < range.end ? m.size[k] : range.end, first = range.first;
+    const int64_t plane = m.half[k] & HALF_PARAMETER ? halves_plane(m.size[k]) : 0;
+    const bool half = m.half[k] & HALF_GRADIENT;
     const bool rounds = RULE_ROUNDS && m.half[k] & HALF_SLOTS;
     quad<float> from[UPDATE_QUADS][2 + RULE_SLOTS];
 #pragma unroll
     for (int j = 0; j < UPDATE_QUADS; j++) {
         const int64_t i = many_quad(begin, j);
-        from[j][0] = quad_load_exact(m.data[k][0], halves, i, size);
-        from[j][1] = quad_load_any(m.data[k][1], half, i, size);
+        from[j][0] = quad_load_exact(m.data[k][0], plane, i, size);
+        from[j][1] = quad_load_any(m.data[k][1], half, i - first, size - first);
 #pragma unroll
         for (int t = 0; t < RULE_SLOTS; t++)
             from[j][2 + t] = quad_load_any(m.data[k][2 + t], rounds, i, t < slots ? size : 0);
@@ -58,7 +46,7 @@ static __device__ __forceinline__ void update_piece(const many &m, int k, int64_
     for (int j = 0; j < UPDATE_QUADS; j++) {
         const int64_t i = many_quad(begin, j);
         float x[2 + RULE_SLOTS][4];
-        quad_floats_exact(from[j][0], halves, x[0]);
+        quad_floats_exact(from[j][0], plane, x[0]);
         quad_floats_any(from[j][1], half, x[1]);
 #pragma unroll
         for (int t = 0; t < RULE_SLOTS; t++)
@@ -66,7 +54,7 @@ static __device__ __forceinline__ void update_piece(const many &m, int k, int64_
 #pragma unroll
         for (int e = 0; e < 4; e++)
             rule_apply(r, x[1][e], &x[0][e], &x[2][e], &x[1 + RULE_SLOTS][e]);
-        quad_store_exact(m.data[k][0], halves, i, size, x[0]);
+        quad_store_exact(m.data[k][0], plane, i, size, x[0]);
 #pragma unroll
         for (int t = 0; t < RULE_SLOTS; t++)
             quad_store_any(m.data[k][2 + t], rounds, i, t < slots ? size : 0, x[2 + t]);
@@ -75,7 +63,7 @@ static __device__ __forceinline__ void update_piece(const many &m, int k, int64_
 
 static __global__ void __launch_bounds__(MANY_THREADS)
     update_kernel(const __grid_constant__ many m, const __grid_constant__ RULE_ATTR attr,
-                  const __grid_constant__ update_source from)
+                  const update_source from, const update_range range, int slots)
 {
     __shared__ rule made;
     if (threadIdx.x == 0)
@@ -84,7 +72,7 @@ static __global__ void __launch_bounds__(MANY_THREADS)
     const rule r = made;
     for (uint32_t piece = blockIdx.x; piece < m.first[m.count]; piece += gridDim.x) {
         const int k = many_find(m, piece);
-        update_piece(m, k, (int64_t)(piece - m.first[k]) * UPDATE_PIECE, from.slots, r);
+        update_piece(m, k, range.first + (int64_t)(piece - m.first[k]) * UPDATE_PIECE, range, slots, r);
     }
 }
 
@@ -95,21 +83,32 @@ static update_source update_source_of(const step *s)
     from.rate = (const float *)s->in[2].data;
     from.steps = (const int64_t *)s->in[3].data;
     from.scale = s->nin > UPDATE_SLOTS + slots ? (const float *)s->in[s->nin - 1].data : NULL;
-    from.slots = slots;
     return from;
 }
 
-/* Whether one launch can do both: always so in a program, where there is one optimizer. */
+static bool update_is_whole(const step *s)
+{
+    return s->in[1].count == s->out[0].count;
+}
+
+static update_range update_range_of(const step *s)
+{
+    const update_range whole = {0, INT64_MAX}, part = {s->first, s->first + s->in[1].count};
+    return update_is_whole(s) ? whole : part;
+}
+
+/* Whether one launch can do both: always so in a program, where there is one optimizer, but for parts. */
 static bool update_alike(const step *a, const step *b)
 {
     const update_source x = update_source_of(a), y = update_source_of(b);
-    return x.rate == y.rate && x.scale == y.scale && x.steps == y.steps && x.slots == y.slots &&
-           memcmp(a->attr, b->attr, sizeof(RULE_ATTR)) == 0;
+    return x.rate == y.rate && x.scale == y.scale && x.steps == y.steps && a->nout == b->nout &&
+           update_is_whole(a) && update_is_whole(b) && memcmp(a->attr, b->attr, sizeof(RULE_ATTR)) == 0;
 }
 
 static void update_add(many *m, const step *s)
 {
-    const int k = many_add(m, s->out[0].count, UPDATE_PIECE);
+    const int k = many_add(m, s->in[1].count, UPDATE_PIECE);
+    m->size[k] = s->out[0].count;
     m->data[k][0] = s->out[0].data;
     m->data[k][1] = s->in[1].data;
     for (int t = 1; t < s->nout; t++)
@@ -125,10 +124,11 @@ static brasa_status update_run_many(const step *const *steps, int count)
     for (int i = 0; i < count && status == BRASA_OK;) {
         const step *s = steps[i];
         many m = {};
-        for (; i < count && !many_full(&m) && update_alike(s, steps[i]); i++)
-            update_add(&m, steps[i]);
-        update_kernel<<<many_blocks(s, &m), MANY_THREADS, 0, stream_of(s)>>>(m, *(const RULE_ATTR *)s->attr,
-                                                                             update_source_of(s));
+        do
+            update_add(&m, steps[i++]);
+        while (i < count && !many_full(&m) && update_alike(s, steps[i]));
+        update_kernel<<<many_blocks(s, &m), MANY_THREADS, 0, stream_of(s)>>>(
+            m, *(const RULE_ATTR *)s->attr, update_source_of(s), update_range_of(s), s->nout - 1);
         status = cuda_started(s);
     }
     return status;

@@ -191,10 +191,11 @@ static cublasStatus_t make_product(const struct cublaslt *lib, cublaslt_plan *pl
 }
 
 static cublasStatus_t make_matrix(const struct cublaslt *lib, const cublaslt_product *p, cublasLtMatrixLayout_t *out,
-                                  bool turned, int64_t rows, int64_t cols)
+                                  bool turned, int64_t rows, int64_t cols, int64_t line)
 {
     const int64_t height = turned ? cols : rows, width = turned ? rows : cols;
-    return lib->layout_create(out, p->bf16 ? CUDA_R_16BF : CUDA_R_32F, (uint64_t)height, (uint64_t)width, height);
+    return lib->layout_create(out, p->bf16 ? CUDA_R_16BF : CUDA_R_32F, (uint64_t)height, (uint64_t)width,
+                              line ? line : height);
 }
 
 static cublasStatus_t describe(const struct cublaslt *lib, cublaslt_plan *plan)
@@ -202,11 +203,11 @@ static cublasStatus_t describe(const struct cublaslt *lib, cublaslt_plan *plan)
     const cublaslt_product *p = &plan->product;
     cublasStatus_t status = make_product(lib, plan);
     if (status == CUBLAS_STATUS_SUCCESS)
-        status = make_matrix(lib, p, &plan->a, p->turn_a, p->m, p->k);
+        status = make_matrix(lib, p, &plan->a, p->turn_a, p->m, p->k, 0);
     if (status == CUBLAS_STATUS_SUCCESS)
-        status = make_matrix(lib, p, &plan->b, p->turn_b, p->k, p->n);
+        status = make_matrix(lib, p, &plan->b, p->turn_b, p->k, p->n, p->line_b);
     if (status == CUBLAS_STATUS_SUCCESS)
-        status = make_matrix(lib, p, &plan->d, false, p->m, p->n);
+        status = make_matrix(lib, p, &plan->d, false, p->m, p->n, 0);
     return status;
 }
 
@@ -315,7 +316,8 @@ static bool room_open(const cublaslt_plan *plan, room *r)
     cuda_queue *q = plan->queue;
     if (too_large(p))
         return false;
-    const int64_t counts[PLACES] = {p->m * p->k, p->k * p->n, p->m * p->n, p->m > p->n ? p->m : p->n};
+    const int64_t count_b = p->line_b ? p->line_b * (p->turn_b ? p->k : p->n) : p->k * p->n;
+    const int64_t counts[PLACES] = {p->m * p->k, count_b, p->m * p->n, p->m > p->n ? p->m : p->n};
     char **const places[PLACES] = {&r->a, &r->b, &r->d, &r->vector};
     size_t offset[PLACES + 1] = {WORKSPACE};
     for (int i = 0; i < PLACES; i++)
@@ -409,8 +411,9 @@ static int drop_careless(const cublaslt_plan *plan, cublasLtMatmulHeuristicResul
 
 static bool same_product(const cublaslt_product *x, const cublaslt_product *y)
 {
-    return x->m == y->m && x->n == y->n && x->k == y->k && x->turn_a == y->turn_a && x->turn_b == y->turn_b &&
-           x->bf16 == y->bf16 && x->tf32 == y->tf32 && x->timed == y->timed && x->extra == y->extra;
+    return x->m == y->m && x->n == y->n && x->k == y->k && x->line_b == y->line_b && x->turn_a == y->turn_a &&
+           x->turn_b == y->turn_b && x->bf16 == y->bf16 && x->tf32 == y->tf32 && x->timed == y->timed &&
+           x->extra == y->extra;
 }
 
 static void find_best(const cublaslt_plan *plan, finding *f)

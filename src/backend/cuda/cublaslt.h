@@ -12,6 +12,7 @@ typedef enum cublaslt_extra { LT_NOTHING, LT_BIAS, LT_RELU, LT_BIAS_RELU, LT_BIA
  * sees matrices: the rows of ours. A is stored m x k, or k x m where it is turned; B in the same way. */
 typedef struct cublaslt_product {
     int64_t m, n, k;
+    int64_t line_b; /* from a column of B, as it is stored, to the next; 0: there is nothing between them */
     bool turn_a, turn_b;
     bool bf16;  /* all are stored in 16 bits; else they are floats. Sums are floats anyway. */
     bool tf32;  /* floats may be cut to 10 bits of fraction before they are multiplied */

@@ -21,6 +21,18 @@ brasa_status cuda_started(const step *s)
     return error == cudaSuccess ? BRASA_OK : cuda_fail(queue_of(s)->ctx, error, s->node->name);
 }
 
+brasa_status cuda_counters_open(graph *g, node *n, size_t count)
+{
+    device *d = g->ctx->device;
+    n->state = d->get(d, count * sizeof(unsigned));
+    return n->state ? d->clear(d, n->state, count * sizeof(unsigned)) : fail_memory(g->ctx, count * sizeof(unsigned));
+}
+
+void cuda_counters_close(brasa_context *ctx, void *state)
+{
+    ctx->device->put(ctx->device, state);
+}
+
 layout cuda_layout_f32(const graph *g, int v)
 {
     const bool pictures = g->values[v].shape.rank == 4 && g->values[v].type == F32;
@@ -354,8 +366,8 @@ static brasa_status cuda_open(brasa_context *ctx, int index, device **out)
     c->device = (device){.queue = &c->queue,
                          .data = c,
                          .gather_updates = true,
-                         .fuse = FUSE_ACTIVATIONS | FUSE_RESIDUALS | FUSE_FLAT | FUSE_FOLD | FUSE_PARTS | FUSE_POOLS |
-                                 FUSE_SUMS,
+                         .fuse = FUSE_ACTIVATIONS | FUSE_RESIDUALS | FUSE_FLAT | FUSE_FOLD | FUSE_PARTS | FUSE_UPDATES |
+                                 FUSE_POOLS | FUSE_SUMS,
                          .get = cuda_get,
                          .put = cuda_put,
                          .free_memory = cuda_free_memory,

@@ -59,6 +59,11 @@ brasa_status cuda_started(const step *s);
 /* BRASA_INTERNAL, or BRASA_OUT_OF_MEMORY, with the error's name; `what` is what was tried. */
 brasa_status cuda_fail(brasa_context *ctx, cudaError_t error, const char *what);
 
+/* For kernel.open and close: so many counters of a node, zero, which are its state. A workspace, which is others'
+ * between runs, keeps none. */
+brasa_status cuda_counters_open(graph *g, node *n, size_t count);
+void cuda_counters_close(brasa_context *ctx, void *state);
+
 /* --- layouts ------------------------------------------------------------------------------------------------- */
 
 /* How a value is stored: rank 4 as NHWC, and in 16 bits where the session says so and it is TEMP of rank 2 and more.

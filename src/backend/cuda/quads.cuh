@@ -109,20 +109,20 @@ static __device__ __forceinline__ void quad_store_any(void *to, bool half, int64
         quad_store((float *)to, i, size, from);
 }
 
-/* The same of floats that may be in halves (core/halves.h): the upper ones are in the first two words of a quad, the
- * lower ones in the others. */
-static __device__ __forceinline__ quad<float> quad_load_exact(const void *from, bool halves, int64_t i, int64_t size)
+/* The same of floats that may be in halves (core/halves.h), whose planes are so far apart; 0: they are not. The upper
+ * ones are in the first two words of a quad, the lower ones in the others. */
+static __device__ __forceinline__ quad<float> quad_load_exact(const void *from, int64_t plane, int64_t i, int64_t size)
 {
-    if (!halves)
+    if (!plane)
         return quad_load((const float *)from, i, size);
     const bf16 *upper = (const bf16 *)from;
-    const quad<bf16> u = quad_load(upper, i, size), l = quad_load(upper + halves_plane(size), i, size);
+    const quad<bf16> u = quad_load(upper, i, size), l = quad_load(upper + plane, i, size);
     return quad<float>{u.word[0], u.word[1], l.word[0], l.word[1]};
 }
 
-static __device__ __forceinline__ void quad_floats_exact(const quad<float> &q, bool halves, float *to)
+static __device__ __forceinline__ void quad_floats_exact(const quad<float> &q, int64_t plane, float *to)
 {
-    if (!halves) {
+    if (!plane) {
         quad_floats(q, to);
         return;
     }
@@ -134,14 +134,14 @@ static __device__ __forceinline__ void quad_floats_exact(const quad<float> &q, b
     }
 }
 
-static __device__ __forceinline__ void quad_store_exact(void *to, bool halves, int64_t i, int64_t size,
+static __device__ __forceinline__ void quad_store_exact(void *to, int64_t plane, int64_t i, int64_t size,
                                                         const float *from)
 {
-    if (!halves) {
+    if (!plane) {
         quad_store((float *)to, i, size, from);
         return;
     }
-    uint16_t *upper = (uint16_t *)to, *lower = upper + halves_plane(size);
+    uint16_t *upper = (uint16_t *)to, *lower = upper + plane;
     uint32_t x[4];
 #pragma unroll
     for (int e = 0; e < 4; e++)

@@ -3,7 +3,7 @@
  * Each block leaves the sum of its share in the workspace. The block that comes to its end last adds these up, in
  * their order. Which one that is, a counter tells: it comes back to zero with the last block, and so it is ready for
  * the next launch. It must not lie in the workspace, where other nodes write in between: the node keeps it, for
- * kernel.open = counter_open, kernel.close = counter_close.
+ * kernel.open = counter_open, kernel.close = cuda_counters_close.
  */
 #ifndef BACKEND_CUDA_TOTALS_CUH
 #define BACKEND_CUDA_TOTALS_CUH
@@ -22,20 +22,7 @@ static inline int64_t totals_workspace(const graph *g, const node *n)
 
 static inline brasa_status counter_open(graph *g, node *n)
 {
-    void *counter = NULL;
-    cudaError_t error = cudaMalloc(&counter, sizeof(unsigned));
-    if (error != cudaSuccess)
-        (void)cudaGetLastError(); /* which is kept otherwise */
-    else
-        error = cudaMemsetAsync(counter, 0, sizeof(unsigned), queue_of_graph(g)->stream);
-    n->state = counter;
-    return cuda_fail(g->ctx, error, n->name);
-}
-
-static inline void counter_close(brasa_context *ctx, void *state)
-{
-    (void)ctx;
-    cudaFree(state);
+    return cuda_counters_open(g, n, 1);
 }
 
 /* The sum over a warp, in all of its lanes. */

@@ -57,7 +57,7 @@ const backend_kernel accuracy_cuda[] = {
       .real = F32,
       .layouts = accuracy_layouts,
       .open = counter_open,
-      .close = counter_close,
+      .close = cuda_counters_close,
       .workspace = totals_workspace,
       .run = accuracy_run}},
     CUDA_END,

@@ -10,7 +10,7 @@ extern "C" {
 
 /* inner: the weights of a channel. */
 template <class T>
-static __global__ void fold(fold_args a, int64_t inner, int64_t size, const void *wei, bool halves, T *out,
+static __global__ void fold(fold_args a, int64_t inner, int64_t size, const void *wei, int64_t plane, T *out,
                             float *shift)
 {
     const float *bia = (const float *)a.bia, *gamma = (const float *)a.gamma, *beta = (const float *)a.beta;
@@ -19,16 +19,16 @@ static __global__ void fold(fold_args a, int64_t inner, int64_t size, const void
     if (threadIdx.x == 0)
         shift[k] = fmaf((bia ? bia[k] : 0) - ((const float *)a.mean)[k], scale, beta ? beta[k] : 0);
     if (inner % 4) {
-        const uint16_t *upper = (const uint16_t *)wei, *lower = upper + halves_plane(size);
+        const uint16_t *upper = (const uint16_t *)wei;
         for (int64_t i = first + threadIdx.x; i < first + inner; i += blockDim.x) {
-            const float x = halves ? __uint_as_float(halves_join(upper[i], lower[i])) : ((const float *)wei)[i];
+            const float x = plane ? __uint_as_float(halves_join(upper[i], upper[plane + i])) : ((const float *)wei)[i];
             out[i] = from_float<T>(x * scale);
         }
         return;
     }
     for (int64_t i = first + 4 * threadIdx.x; i < first + inner; i += 4 * blockDim.x) {
         float x[4];
-        quad_floats_exact(quad_load_exact(wei, halves, i, size), halves, x);
+        quad_floats_exact(quad_load_exact(wei, plane, i, size), plane, x);
 #pragma unroll
         for (int v = 0; v < 4; v++)
             x[v] *= scale;
@@ -40,9 +40,9 @@ template <class T> static void start(const step *s)
 {
     const int64_t K = s->in[0].shape.dim[0], inner = s->in[0].count / K;
     const int threads = inner >= 512 ? 128 : 32;
-    fold<T><<<(unsigned)K, threads, 0, stream_of(s)>>>(fold_args_of(s), inner, s->in[0].count, s->in[0].data,
-                                                       s->in[0].type == HALVES, (T *)s->out[0].data,
-                                                       (float *)s->out[1].data);
+    const int64_t size = s->in[0].count, plane = s->in[0].type == HALVES ? halves_plane(size) : 0;
+    fold<T><<<(unsigned)K, threads, 0, stream_of(s)>>>(fold_args_of(s), inner, size, s->in[0].data, plane,
+                                                       (T *)s->out[0].data, (float *)s->out[1].data);
 }
 
 static brasa_status fold_run(const step *s)

@@ -134,18 +134,25 @@ static brasa_status data_run(const step *s)
     return cuda_started(s);
 }
 
-/* in: src, ddst; out: dwei [, dbia] */
-template <class T> static void weights_start(const step *s)
+/* in: src, ddst; the gradient of `rows` rows of weights from `first` on */
+template <class T> static void rows_start(const step *s, int64_t first, int64_t rows, void *to, float *dbia)
 {
     const dense_sizes d = dense_sizes_of(&s->in[0].shape, &s->in[1].shape);
-    const factor<T> ddst = {(const T *)s->in[1].data, d.K, 1, d.K}, src = {(const T *)s->in[0].data, d.C, 1, d.C};
-    float *dbia = s->nout > 1 ? (float *)s->out[1].data : NULL;
-    product_start(s, ddst, src, d.N, (T *)s->out[0].data, NULL, ACT_NONE, dbia);
+    const factor<T> ddst = {(const T *)s->in[1].data + first, rows, 1, d.K};
+    const factor<T> src = {(const T *)s->in[0].data, d.C, 1, d.C};
+    product_start(s, ddst, src, d.N, (T *)to, NULL, ACT_NONE, dbia);
 }
 
+void dense_cuda_weight_rows(const step *s, int64_t first, int64_t rows, void *to)
+{
+    BY_TYPE(s->in[0].type, rows_start, s, first, rows, to, NULL);
+}
+
+/* in: src, ddst; out: dwei [, dbia] */
 static brasa_status weights_run(const step *s)
 {
-    BY_TYPE(s->in[0].type, weights_start, s);
+    float *dbia = s->nout > 1 ? (float *)s->out[1].data : NULL;
+    BY_TYPE(s->in[0].type, rows_start, s, 0, s->in[1].shape.dim[1], s->out[0].data, dbia);
     return cuda_started(s);
 }
 

@@ -9,6 +9,9 @@
 
 #include "backend/cuda/cuda.h"
 
+/* The most samples that kernels for few are made for. */
+enum { DENSE_CUDA_FEW = 8 };
+
 /* N samples, C inputs, K outputs: src N x C, wei K x C, bia K, dst N x K. */
 typedef struct dense_sizes {
     int64_t N, C, K;
@@ -39,6 +42,14 @@ extern "C" {
 /* kernel.layouts of dense, and of its gradients; the bias is floats. */
 void dense_cuda_layouts(const graph *g, const node *n, layout *in, layout *out);
 void dense_cuda_layouts_gradient(const graph *g, const node *n, layout *in, layout *out);
+
+/* The gradient of so many rows of the weights from `first` on; the step's first inputs are src and ddst. */
+void dense_cuda_weight_rows(const step *s, int64_t first, int64_t rows, void *to);
+
+/* dense_update_cublaslt.c: the kernel of the optimizer whose work a node of dense_update does, or NULL. */
+const kernel *dense_update_cuda_optimizer(const graph *g, const node *n);
+/* dense_update_cublaslt.c: kernel.layouts of dense_update. */
+void dense_update_cuda_layouts(const graph *g, const node *n, layout *in, layout *out);
 
 /* What a library's product leaves to be done. dst = act(dst + bia); bia may be NULL. */
 void dense_cuda_finish(cudaStream_t stream, void *dst, dtype type, int64_t N, int64_t K, const float *bia,

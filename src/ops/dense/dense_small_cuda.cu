@@ -7,73 +7,7 @@
  *
  * Every sum has one order: within a thread, then over the lanes of a warp, the warps of a block, the blocks.
  */
-#include "backend/cuda/cuda.cuh"
-#include "ops/dense/dense_cuda.h"
-
-/* The second number of launch bounds below: so many blocks of a processor have enough under way, and the compiler may
- * use registers for more of it in each. */
-enum { FEW = 8, THREADS = 256, WARPS = THREADS / 32 };
-
-/* P elements, read or written at once. */
-template <class T, int P> struct alignas(P * sizeof(T)) some {
-    T x[P];
-};
-
-template <class T, int P> static __device__ __forceinline__ void load(const T *from, float (&to)[P])
-{
-    const some<T, P> v = *(const some<T, P> *)from;
-#pragma unroll
-    for (int p = 0; p < P; p++)
-        to[p] = to_float(v.x[p]);
-}
-
-/* Weights, which nobody on this processor reads again: they leave the first cache to the others. Being volatile,
- * those that stand together are started together. */
-static __device__ __forceinline__ void load_once(const float *from, float (&to)[4])
-{
-    asm volatile("ld.global.nc.L1::no_allocate.v4.f32 {%0, %1, %2, %3}, [%4];"
-                 : "=f"(to[0]), "=f"(to[1]), "=f"(to[2]), "=f"(to[3])
-                 : "l"(from));
-}
-
-static __device__ __forceinline__ void load_once(const float *from, float (&to)[1])
-{
-    asm volatile("ld.global.nc.L1::no_allocate.f32 %0, [%1];" : "=f"(to[0]) : "l"(from));
-}
-
-/* Two of 16 bits, the first of them in the lower half. */
-static __device__ __forceinline__ void take_apart(unsigned two, float *to)
-{
-    to[0] = __uint_as_float(two << 16);
-    to[1] = __uint_as_float(two & 0xffff0000u);
-}
-
-static __device__ __forceinline__ void load_once(const bf16 *from, float (&to)[8])
-{
-    unsigned x[4];
-    asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3])
-                 : "l"(from));
-#pragma unroll
-    for (int i = 0; i < 4; i++)
-        take_apart(x[i], to + 2 * i);
-}
-
-static __device__ __forceinline__ void load_once(const bf16 *from, float (&to)[4])
-{
-    unsigned x[2];
-    asm volatile("ld.global.nc.L1::no_allocate.v2.u32 {%0, %1}, [%2];" : "=r"(x[0]), "=r"(x[1]) : "l"(from));
-#pragma unroll
-    for (int i = 0; i < 2; i++)
-        take_apart(x[i], to + 2 * i);
-}
-
-static __device__ __forceinline__ void load_once(const bf16 *from, float (&to)[1])
-{
-    unsigned short x;
-    asm volatile("ld.global.nc.L1::no_allocate.u16 %0, [%1];" : "=h"(x) : "l"(from));
-    to[0] = __uint_as_float((unsigned)x << 16);
-}
+#include "ops/dense/dense_few.cuh"
 
 /* Elements that a thread reads at once: as many as every row of weights allows, in an address of their size. */
 static int most_at_once(const dense_sizes *d, size_t size)
@@ -122,6 +56,8 @@ template <int V> static __device__ __forceinline__ float warp_sums(float (&x)[V]
 
 enum { ROWS = 4 }; /* of weights for a block, so that what is read of src serves four times */
 
+/* The second number of launch bounds, here and below: so many blocks of a processor have enough under way, and the
+ * compiler may use registers for more of it in each. */
 template <class T, int N, int P>
 static __global__ void __launch_bounds__(THREADS, 2)
     forward(const T *src, const T *wei, const float *bia, T *dst, dense_sizes d, activation act)
@@ -161,71 +97,14 @@ static __global__ void __launch_bounds__(THREADS, 2)
 
 /* --- the gradient of the data ---------------------------------------------------------------------------------- */
 
-enum { MOST_ROWS = 128 };
-
-/* The part of a layer that a block works on: a tile of its inputs, some rows of its weights. */
-typedef struct split {
-    int64_t tiles;
-    int rows, parts; /* of each part, and how many there are */
-} split;
-
-/* Tiles of `width` inputs; at least and at most so many rows, and about so many blocks for a processor. */
-static split split_for(const cuda_queue *q, const dense_sizes *d, int64_t width, int64_t least, int64_t most,
-                       int blocks)
-{
-    split s;
-    s.tiles = (d->C + width - 1) / width;
-    int64_t rows = (d->K * s.tiles / (q->processors * (int64_t)blocks) + WARPS - 1) / WARPS * WARPS;
-    rows = rows < least ? least : rows > most ? most : rows;
-    s.rows = (int)rows;
-    s.parts = (int)((d->K + rows - 1) / rows);
-    return s;
-}
-
-/* ddst of `rows` outputs from `first` on, turned so that the samples of an output lie together. */
-template <class T, int N>
-static __device__ __forceinline__ void lay_ddst(const T *ddst, const dense_sizes &d, int64_t first, int rows,
-                                                float (*to)[N])
-{
-    for (int i = threadIdx.x; i < rows * N; i += THREADS) {
-        const int n = i / rows, k = i % rows;
-        to[k][n] = n < d.N ? to_float(ddst[n * d.K + first + k]) : 0.f;
-    }
-    __syncthreads();
-}
-
-/* sum += x^T w: what P weights of an output add to the gradients of P inputs, for N samples. */
-template <int N, int P>
-static __device__ __forceinline__ void add_row(const float (&x)[N], const float (&w)[P], float (&sum)[N][P])
-{
-#pragma unroll
-    for (int i = 0; i < N * P; i++)
-        sum[i / P][i % P] += x[i / P] * w[i % P];
-}
-
-/* Whether this block is the last one of so many that come here; what the others wrote before may then be read. The
- * counter is zero again after that. */
-static __device__ __forceinline__ bool is_last(unsigned *counter, unsigned blocks)
-{
-    __shared__ bool last;
-    __threadfence();
-    __syncthreads();
-    if (threadIdx.x == 0)
-        last = atomicInc(counter, blocks - 1) == blocks - 1;
-    __syncthreads();
-    if (last)
-        __threadfence();
-    return last;
-}
-
-/* A warp takes every eighth row of the block's part, several at once, a lane P inputs. Where there are several parts
- * their sums go to `room`, parts x N x C, and the last block of a tile adds them up. */
+/* A warp takes every eighth row of the block's part, several at once, a lane P inputs. */
 template <class T, int N, int P>
-static __global__ void __launch_bounds__(THREADS, N > 4 ? 2 : 4)
-    data(const T *wei, const T *ddst, T *dsrc, dense_sizes d, split s, float *room, unsigned *counters)
+static __global__ void __launch_bounds__(THREADS, N *P > 16 || (N > 1 && P > 4) ? 2 : 4)
+    data(const T *wei, const T *ddst, T *dsrc, dense_sizes d, split s, part_sums sums)
 {
     const int WIDTH = 32 * P, AHEAD = 4;
-    __shared__ __align__(16) float row[MOST_ROWS][N], part[WARPS][N][WIDTH];
+    __shared__ __align__(16) float row[MOST_ROWS][N];
+    __shared__ warp_parts<N, P> part;
     const int64_t tile = blockIdx.x % s.tiles, index = blockIdx.x / s.tiles, first = index * s.rows;
     const int rows = (int)(d.K - first < s.rows ? d.K - first : s.rows);
     const int warp = threadIdx.x / 32, at = threadIdx.x % 32 * P;
@@ -248,34 +127,7 @@ static __global__ void __launch_bounds__(THREADS, N > 4 ? 2 : 4)
         load_once(from + k * d.C, w);
         add_row(row[k], w, sum);
     }
-#pragma unroll
-    for (int i = 0; i < N * P; i++)
-        part[warp][i / P][at + i % P] = sum[i / P][i % P];
-    __syncthreads();
-    for (int i = threadIdx.x; i < N * WIDTH; i += THREADS) {
-        const int64_t n = i / WIDTH, c = tile * WIDTH + i % WIDTH;
-        float all = 0;
-        for (int w = 0; w < WARPS; w++)
-            all += part[w][n][i % WIDTH];
-        if (n >= d.N || c >= d.C)
-            continue;
-        if (s.parts > 1)
-            room[(index * d.N + n) * d.C + c] = all;
-        else
-            dsrc[n * d.C + c] = from_float<T>(all);
-    }
-    if (s.parts == 1 || !is_last(counters + tile, s.parts))
-        return;
-    for (int i = threadIdx.x; i < N * WIDTH; i += THREADS) {
-        const int64_t n = i / WIDTH, c = tile * WIDTH + i % WIDTH;
-        float all = 0;
-        if (n >= d.N || c >= d.C)
-            continue;
-#pragma unroll 8
-        for (int other = 0; other < s.parts; other++)
-            all += __ldcg(room + (other * d.N + n) * d.C + c);
-        dsrc[n * d.C + c] = from_float<T>(all);
-    }
+    add_parts(sum, part, dsrc, d, s, sums);
 }
 
 /* With many samples there is no room for the sums of more. */
@@ -297,34 +149,23 @@ static size_t size_of_weight(const graph *g)
     return g->precision == BRASA_BF16 ? sizeof(bf16) : sizeof(float);
 }
 
-/* The counters of the tiles, which keep their zeros from step to step, as a workspace does not. */
-static brasa_status data_open(graph *g, node *n)
+static split split_of(const graph *g, const node *n)
 {
     const dense_sizes d = dense_sizes_of(&g->values[n->out[0]].shape, &g->values[n->in[1]].shape);
-    const cuda_queue *q = queue_of_graph(g);
-    const split s = data_split(q, &d, size_of_weight(g));
-    const size_t bytes = (size_t)s.tiles * sizeof(unsigned);
-    if (s.parts == 1)
-        return BRASA_OK;
-    cudaError_t error = cudaMalloc(&n->state, bytes);
-    if (error == cudaSuccess)
-        error = cudaMemsetAsync(n->state, 0, bytes, q->stream);
-    else
-        (void)cudaGetLastError(); /* which is kept otherwise */
-    return cuda_fail(g->ctx, error, n->name);
+    return data_split(queue_of_graph(g), &d, size_of_weight(g));
 }
 
-static void data_close(brasa_context *ctx, void *state)
+static brasa_status data_open(graph *g, node *n)
 {
-    (void)ctx;
-    cudaFree(state);
+    const split s = split_of(g, n);
+    return part_sums_open(g, n, &s);
 }
 
 static int64_t data_workspace(const graph *g, const node *n)
 {
     const dense_sizes d = dense_sizes_of(&g->values[n->out[0]].shape, &g->values[n->in[1]].shape);
-    const split s = data_split(queue_of_graph(g), &d, size_of_weight(g));
-    return s.parts > 1 ? s.parts * d.N * d.C * (int64_t)sizeof(float) : 0;
+    const split s = split_of(g, n);
+    return part_sums_bytes(&d, &s);
 }
 
 /* --- the gradient of the weights ------------------------------------------------------------------------------- */
@@ -388,16 +229,15 @@ template <class T, int N> static void data_start(const step *s)
     const split p = data_split(queue_of(s), &d, sizeof(T));
     const T *wei = (const T *)s->in[0].data, *ddst = (const T *)s->in[1].data;
     T *dsrc = (T *)s->out[0].data;
-    float *room = (float *)s->workspace;
-    unsigned *counters = (unsigned *)s->state;
+    const part_sums sums = {(float *)s->workspace, (unsigned *)s->state};
     const unsigned blocks = (unsigned)(p.tiles * p.parts);
     const int at_once = data_at_once(&d, sizeof(T)), MOST = N > 4 ? 4 : pack<T>::N;
     if (at_once == MOST)
-        data<T, N, MOST><<<blocks, THREADS, 0, stream_of(s)>>>(wei, ddst, dsrc, d, p, room, counters);
+        data<T, N, MOST><<<blocks, THREADS, 0, stream_of(s)>>>(wei, ddst, dsrc, d, p, sums);
     else if (at_once == 4)
-        data<T, N, 4><<<blocks, THREADS, 0, stream_of(s)>>>(wei, ddst, dsrc, d, p, room, counters);
+        data<T, N, 4><<<blocks, THREADS, 0, stream_of(s)>>>(wei, ddst, dsrc, d, p, sums);
     else
-        data<T, N, 1><<<blocks, THREADS, 0, stream_of(s)>>>(wei, ddst, dsrc, d, p, room, counters);
+        data<T, N, 1><<<blocks, THREADS, 0, stream_of(s)>>>(wei, ddst, dsrc, d, p, sums);
 }
 
 /* in: src, ddst; out: dwei [, dbia] */
@@ -476,7 +316,7 @@ const backend_kernel dense_small_cuda[] = {
       .supports = supports_gradient,
       .layouts = dense_cuda_layouts_gradient,
       .open = data_open,
-      .close = data_close,
+      .close = cuda_counters_close,
       .workspace = data_workspace,
       .run = data_run}},
     {"dense_grad_weights",

@@ -123,7 +123,14 @@ bool dense_fuse_data(graph *g, int i)
     for (; nout < n.nout; nout++)
         out[nout] = n.out[nout];
     out[nout++] = data.out[0];
+    node both = n;
+    both.out = out;
+    both.nout = nout;
     ((fused_update_attr *)n.attr)->data = true;
+    if (!fuse_has_kernel(g, &both)) {
+        ((fused_update_attr *)n.attr)->data = false;
+        return false;
+    }
     fuse_remove(g, before);
     return fuse_rewrite(g, i, n, n.nin, n.in, nout, out);
 }

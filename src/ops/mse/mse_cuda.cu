@@ -108,7 +108,7 @@ const backend_kernel mse_cuda[] = {
       .real = F32,
       .layouts = mse_layouts,
       .open = counter_open,
-      .close = counter_close,
+      .close = cuda_counters_close,
       .workspace = totals_workspace,
       .run = mse_run}},
     CUDA_ROW("mse_grad", mse_grad_run, mse_layouts),

@@ -1,48 +1,10 @@
-/* sgd_cuda.cu - stochastic gradient descent on an NVIDIA GPU; the equations are those of sgd.c. The velocity
- * of a weight in halves is kept in 16 bits: what that rounds away is little beside the noise of gradients. */
-#include "backend/cuda/cuda.cuh"
-
-extern "C" {
-#include "ops/sgd/sgd.h"
-}
+/* sgd_cuda.cu - stochastic gradient descent on an NVIDIA GPU; its equations are in sgd_rule.cuh. The velocity of a
+ * weight in halves is kept in 16 bits: what that rounds away is little beside the noise of gradients. */
+#include "ops/sgd/sgd_rule.cuh"
 
 #define RULE_ATTR   sgd_attr
 #define RULE_SLOTS  1
 #define RULE_ROUNDS 1
-
-typedef struct rule {
-    float scale, decay, shrink, rate;
-    float momentum, a, b, k, l; /* v = m v + a g; p -= b (k g + l v) */
-    bool plain;                 /* there is no velocity */
-} rule;
-
-static __device__ __forceinline__ rule rule_make(const sgd_attr &t, const update &u)
-{
-    const bool inside = t.form == SGD_RATE_INSIDE;
-    rule r;
-    r.scale = (float)u.scale;
-    r.decay = (float)u.weight_decay;
-    r.shrink = (float)u.shrink;
-    r.rate = (float)u.rate;
-    r.momentum = (float)t.momentum;
-    r.a = inside ? -(float)u.rate : 1.f;
-    r.b = inside ? -1.f : (float)u.rate;
-    r.k = t.nesterov ? r.a : 0.f;
-    r.l = t.nesterov ? r.momentum : 1.f;
-    r.plain = t.momentum == 0;
-    return r;
-}
-
-static __device__ __forceinline__ void rule_apply(const rule &r, float gradient, float *p, float *v, float *)
-{
-    const float g = r.scale * gradient + r.decay * *p;
-    if (r.plain) {
-        *p = r.shrink * *p - r.rate * g;
-        return;
-    }
-    *v = r.momentum * *v + r.a * g;
-    *p = r.shrink * *p - r.b * (r.k * g + r.l * *v);
-}
 
 #include "ops/optimizer.cuh"
 

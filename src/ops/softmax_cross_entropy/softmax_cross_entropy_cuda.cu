@@ -197,7 +197,7 @@ const backend_kernel softmax_cross_entropy_cuda[] = {
       .real = F32,
       .layouts = loss_layouts,
       .open = counter_open,
-      .close = counter_close,
+      .close = cuda_counters_close,
       .workspace = totals_workspace,
       .run = loss_run}},
     CUDA_ROW("softmax_cross_entropy_grad", loss_grad_run, loss_grad_layouts),
