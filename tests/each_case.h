@@ -1,9 +1,14 @@
-/* each_case.h - goes through the cases of all ops, for the tests that are driven by the registry. After test.h. */
+/* each_case.h - goes through the cases of all ops, for the tests that are driven by the registry. After test.h.
+ *
+ * BRASA_TEST_OP=conv2d,relu takes those ops alone; BRASA_TEST_OP=list tests nothing, and prints the names of all that
+ * have cases. */
 #ifndef TEST_EACH_CASE_H
 #define TEST_EACH_CASE_H
 
 #include "proof.h"
 #include "ops/cases.h"
+
+#include <stdlib.h>
 
 typedef void (*case_body)(brasa_context *ctx, const op_def *op, const op_case *c);
 
@@ -14,13 +19,39 @@ static inline brasa_context *context_of(int threads)
     return ctx;
 }
 
+/* BRASA_TEST_OP, or NULL: all ops are tested. */
+static inline const char *some_ops(void)
+{
+    const char *list = getenv("BRASA_TEST_OP");
+    return list && *list ? list : NULL;
+}
+
+/* Whether BRASA_TEST_OP, a list with commas, has the op, or is not set. */
+static inline bool is_wanted(const op_def *op)
+{
+    const char *list = some_ops();
+    const size_t length = strlen(op->name);
+    if (!list)
+        return true;
+    if (strcmp(list, "list") == 0) {
+        if (op->cases)
+            printf("%s\n", op->name);
+        return false;
+    }
+    for (; list; list = strchr(list, ',') ? strchr(list, ',') + 1 : NULL)
+        if (strncmp(list, op->name, length) == 0 && (!list[length] || list[length] == ','))
+            return true;
+    return false;
+}
+
 /* Calls body for every case whose flags, as far as `mask` looks at them, are `flags`. */
 static inline void each_case(int threads, unsigned mask, unsigned flags, case_body body)
 {
     brasa_context *ctx = context_of(threads);
     for (int i = 0; op_at(i); i++) {
         const op_def *op = op_at(i);
-        for (const op_case *c = op->cases; c && c->in; c++) {
+        const bool wanted = is_wanted(op);
+        for (const op_case *c = op->cases; wanted && c && c->in; c++) {
             if ((c->flags & mask) != flags)
                 continue;
             CASE("%s '%s' on %s%s%s", op->name, c->layer, c->in, c->dialect ? ", " : "",

@@ -1,5 +1,5 @@
 """bench/gpu/measure.py beside stand-ins for the program, for PyTorch and for nvidia-smi, as no GPU is needed for its rules;
-torch_step.py on a CPU, where PyTorch is installed."""
+sanitize.py in the same way; torch_step.py on a CPU, where PyTorch is installed."""
 import json, os, stat, subprocess, sys, tempfile, time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "tools"))
@@ -59,6 +59,37 @@ if "-lms" not in sys.argv:
 while True:
     print("1755, 3201, 512.50, 51", flush=True)
     time.sleep(0.05)
+"""
+
+
+# test_ops, and compute-sanitizer around it: SLOW is an op whose case takes long, BAD one with an error, BLIND no summary.
+OPS = """#!%s
+import os, sys, time
+ops = os.environ["BRASA_TEST_OP"]
+if ops == "list":
+    print("conv2d\\nrelu\\nrelu6\\nadd\\n1 passed, 0 failed")
+    sys.exit()
+for op in ops.split(","):
+    if op == os.environ.get("SLOW"):
+        time.sleep(30)
+    if op == os.environ.get("BAD") and os.environ["FAKE_TOOL"] == "memcheck":
+        print("========= Invalid __global__ write of size 4 bytes", flush=True)
+    print("ok      kernels %%s 'x' on 1x1" %% op, flush=True)
+print("%%d passed, 0 failed" %% len(ops.split(",")), flush=True)
+"""
+
+SANITIZER = """#!%s
+import os, subprocess, sys
+tool = sys.argv[sys.argv.index("--tool") + 1]
+program = sys.argv[sys.argv.index("--report-api-errors") + 2:]
+found = os.environ.get("BAD") in os.environ["BRASA_TEST_OP"].split(",") and tool == "memcheck"
+with open("asked", "a") as file:
+    file.write(" ".join([tool, os.environ["BRASA_TEST_PRECISION"], os.environ["BRASA_TEST_OP"], os.environ.get("BRASA_CUDNN", "on"),
+                         *program[1:]]) + "\\n")
+code = subprocess.run(program, env=dict(os.environ, FAKE_TOOL=tool)).returncode
+if not os.environ.get("BLIND"):
+    print("========= ERROR SUMMARY: %%d errors" %% found if tool == "memcheck" else "========= RACECHECK SUMMARY: 0 hazards displayed")
+sys.exit(int(sys.argv[sys.argv.index("--error-exitcode") + 1]) if found else code)
 """
 
 
@@ -204,6 +235,38 @@ def test_compile():
           and "| alexnet | 1 | 25 | 50 | - | 50 |" in r.stdout, r.stdout)
 
 
+def sanitize(*words, **environment):
+    return subprocess.run([sys.executable, os.path.join(FOLDER, "sanitize.py"), "--tests", os.path.abspath("test_ops"), "--logs", "logs",
+                           "--sanitizer", os.path.abspath("compute-sanitizer"), *words], capture_output=True, text=True, timeout=120,
+                          env=dict(os.environ, **environment))
+
+
+def test_sanitize():
+    script("test_ops", OPS % sys.executable)
+    script("compute-sanitizer", SANITIZER % sys.executable)
+    r = sanitize("--seconds", "3", "--least", "1", "--precisions", "f32", SLOW="add")
+    check("stopped in time", r.returncode == 3 and "left: memcheck f32 add" in r.stdout, (r.returncode, r.stdout, r.stderr))
+    check("what was covered", "memcheck f32 conv2d: clean" in r.stdout and "memcheck f32 relu: clean" in r.stdout, r.stdout)
+    check("and what is left", "sanitizer: 2 of 8 looked at, 0 with findings, 6 left" in r.stdout, r.stdout)
+    r = sanitize("--precisions", "f32", BAD="add")
+    check("it goes on with what is left", r.returncode == 1 and "memcheck f32 conv2d" not in r.stdout, (r.returncode, r.stdout))
+    check("an error is told", "memcheck f32 relu6 add: FAILED: Invalid __global__ write of size 4 bytes, case kernels add 'x'" in r.stdout,
+          r.stdout)
+    check("the other tool is clean", "racecheck f32 relu relu6 add: clean" in r.stdout, r.stdout)
+    r = sanitize("--precisions", "f32")
+    check("what failed is done again", r.returncode == 0 and "memcheck f32 relu6 add: clean" in r.stdout
+          and "8 of 8 looked at, 0 with findings, 0 left" in r.stdout, (r.returncode, r.stdout))
+    with open("asked") as file:
+        lines = file.read().splitlines()
+    check("racecheck without libraries", "racecheck f32 conv2d off -v kernels" in lines and "memcheck f32 conv2d on -v kernels" in lines,
+          lines)
+    r = sanitize("--precisions", "bf16", "--tools", "racecheck", BLIND="yes")
+    check("one that looks at nothing", r.returncode == 1 and "racecheck did not look at it" in r.stdout, (r.returncode, r.stdout))
+    script("test_ops", "#!/bin/sh\necho conv2d\nexit 9\n")
+    r = sanitize("--precisions", "bf16", "--tools", "memcheck")
+    check("a test that fails", r.returncode == 1 and "memcheck bf16 conv2d: FAILED: ended with 9" in r.stdout, (r.returncode, r.stdout))
+
+
 def find_torch():
     for python in (os.environ.get("BRASA_TORCH_PYTHON"), sys.executable,
                    os.path.expanduser("~/.local/share/brasa/peers/pytorch/bin/python")):
@@ -235,6 +298,7 @@ with tempfile.TemporaryDirectory() as work:
     test_goes_on()
     test_failures()
     test_compile()
+    test_sanitize()
     test_torch_step()
     os.chdir("/")
 finish()

@@ -1,5 +1,6 @@
 /* test_networks.c - the studies' networks: how many parameters they have, and that these are those of the framework
  * they come from: names, shapes and order, as it listed them for the fixtures of parity.h. */
+#define _GNU_SOURCE /* parity.h */
 #include "parity.h"
 #include "train/session.h"
 

@@ -384,7 +384,7 @@ TEST(kernels)
     CASE("each that takes parts was given one");
     const brasa_context *on = device_context();
     const isa best = on ? ISA_ANY : isa_available();
-    for (int i = 0; op_at(i); i++)
+    for (int i = 0; op_at(i) && !some_ops(); i++)
         for (const kernel *k = kernel_next(on, op_at(i), F32, NULL); k; k = kernel_next(on, op_at(i), F32, k))
             if ((k->parts_in || k->parts_out) && k->isa == best && !took(k) && !without_case(k))
                 test_fail(__FILE__, __LINE__, "%s was not", k->name);

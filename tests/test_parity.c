@@ -1,5 +1,6 @@
 /* test_parity.c - Brasa against PyTorch (parity.h) on the small networks, with a dozen of optimizers, and on those of
  * the studies' networks that do not take long; the others are in test_parity_large.c. */
+#define _GNU_SOURCE /* parity.h */
 #include "parity.h"
 
 /* One thread: results do not depend on their number (test_threads.c), and tests may run side by side. */

@@ -1,5 +1,6 @@
 /* test_parity_large.c - Brasa against PyTorch (parity.h) on the studies' networks that test_parity.c leaves out: most
  * of their time goes into drawing weights and into reference kernels. */
+#define _GNU_SOURCE /* parity.h */
 #include "parity.h"
 
 TEST(alexnet)

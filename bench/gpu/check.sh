@@ -1,32 +1,86 @@
 #!/bin/bash
-# check.sh - builds, proves all ops and networks on this machine's GPU, and says what failed. Logs go to $1 (build).
-#   bench/gpu/check.sh [FOLDER]
+# check.sh - builds, proves all ops and networks on this machine's GPU, and says what failed.
+#   bench/gpu/check.sh [FOLDER]                        ops, networks, devices, PyTorch's numbers; logs go to FOLDER (build)
+#   bench/gpu/check.sh --sanitize [SECONDS] [FOLDER]   instead: the ops' cases under compute-sanitizer (sanitize.py)
+#   bench/gpu/check.sh --kills N [FOLDER]              instead: N kills of trainings, whose ends must have the same bits
+# Exit codes: 0 all is well; 1 something failed; 3 --sanitize: nothing failed, but the time was over, the same again goes on.
 # Engines of cuDNN are not timed meanwhile, which takes long: its first proposals are what is proved.
 set -u
 export BRASA_TEST_DEVICE=cuda BRASA_TUNE=off
-failed=0
-cd "$(dirname "$0")/../.."
-logs=${1:-build}
+cd "$(dirname "$0")/../.." || exit 1
+sanitize='' seconds=0 kills='' logs=build failed=0
+
+is_number() {
+    [[ $1 =~ ^[0-9]+$ ]]
+}
+
+while [ $# != 0 ]; do
+    case $1 in
+    --sanitize)
+        sanitize=yes
+        if is_number "${2:-}"; then
+            seconds=$2
+            shift
+        fi
+        ;;
+    --kills)
+        is_number "${2:-}" || { echo "check.sh: --kills takes a number" >&2; exit 2; }
+        kills=$2
+        shift
+        ;;
+    -h | --help)
+        sed -n '2,/^set/s/^# \{0,1\}//p' "$0"
+        exit 0
+        ;;
+    -*)
+        echo "check.sh: unknown option '$1', expected --sanitize or --kills" >&2
+        exit 2
+        ;;
+    *) logs=$1 ;;
+    esac
+    shift
+done
 mkdir -p build "$logs"
-cmake -S . -B build -G Ninja >"$logs/configure.log" 2>&1 || { tail -5 "$logs/configure.log"; exit 1; }
-ninja -C build brasa_program brasa_cuda test_backend test_ops test_device >"$logs/build.log" 2>&1 || {
+
+# name, seconds, command...; the log is the name's. That all was skipped is a failure too: there is no GPU to prove anything on.
+prove() {
+    local name=$1 limit=$2 rc end
+    shift 2
+    timeout "$limit" "$@" >"$logs/$name.log" 2>&1
+    rc=$? end=$(tail -n 1 "$logs/$name.log")
+    echo "$name: $rc after $SECONDS s: $end"
+    if [ $rc = 0 ] && [[ $end != "0 passed"* ]]; then return; fi
+    failed=1
+    grep -Ev '^(ok|[0-9]+ passed)' "$logs/$name.log" | cut -c1-220 | head -25
+}
+
+cmake -S . -B build -G Ninja >"$logs/configure.log" 2>&1 || { tail -n 5 "$logs/configure.log"; exit 1; }
+ninja -C build brasa_program brasa_cuda test_backend test_ops test_device test_parity test_parity_large \
+    >"$logs/build.log" 2>&1 || {
     grep -E "error|FAILED" "$logs/build.log" | head -30
     exit 1
 }
 echo "built after $SECONDS s"
 build/brasa doctor | grep -A3 CUDA
-build/tests/test_backend >"$logs/backend.log" 2>&1 || failed=1
-tail -5 "$logs/backend.log"
-for precision in f32 tf32 bf16; do
-    BRASA_TEST_PRECISION=$precision timeout 150 build/tests/test_ops >"$logs/ops-$precision.log" 2>&1
+if [ -n "$kills" ]; then
+    prove kills 3600 python3 tests/test_resume_cuda.py "$kills"
+    grep -E 'kills,' "$logs/kills.log"
+fi
+if [ -n "$sanitize" ]; then
+    left=$((seconds > SECONDS ? seconds - SECONDS : 1)) # the build counts
+    [ "$seconds" != 0 ] || left=0
+    python3 bench/gpu/sanitize.py --seconds $left --logs "$logs"
     rc=$?
-    [ $rc = 0 ] || failed=1
-    echo "test_ops $precision: $rc after $SECONDS s: $(tail -1 "$logs/ops-$precision.log")"
-    grep -v passed "$logs/ops-$precision.log" | cut -c1-200 | head -15
+    [ $rc = 0 ] || [ $rc = 3 ] || failed=1
+    [ $failed = 1 ] || exit $rc
+fi
+[ -z "$kills$sanitize" ] || exit $failed
+
+prove backend 60 build/tests/test_backend
+for precision in f32 tf32 bf16; do
+    BRASA_TEST_PRECISION=$precision prove "ops-$precision" 200 build/tests/test_ops
 done
-timeout 120 build/tests/test_device >"$logs/device.log" 2>&1
-rc=$?
-[ $rc = 0 ] || failed=1 # also 77, all skipped: there is no GPU to prove anything on
-echo "test_device: $rc after $SECONDS s: $(tail -1 "$logs/device.log")"
-cut -c1-220 "$logs/device.log" | head -25
+prove device 200 build/tests/test_device
+prove parity 200 build/tests/test_parity
+prove parity-large 300 build/tests/test_parity_large
 exit $failed

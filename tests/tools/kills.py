@@ -1,7 +1,7 @@
 """Trainings that are killed, at random moments or right before a write, sync or rename, and resumed until they end:
-the weights must have the bits of a training that nobody disturbed. test_resume.py and test_resume_long.py say how
-often."""
-import hashlib, os, random, shutil, subprocess, sys, tempfile, time
+the weights must have the bits of a training that nobody disturbed. test_resume.py, test_resume_long.py and
+test_resume_cuda.py say how often."""
+import hashlib, json, os, random, shutil, subprocess, sys, tempfile, time
 
 import small_data
 from checks import BRASA, DATA, SOURCE, check, finish, skip
@@ -91,6 +91,30 @@ def begin(name, words, shim):
         shutil.rmtree(cut)
     check(name + ": there was a checkpoint", saved, at)
     print("%s: killed before each of the first %d calls" % (name, at))
+
+
+def find_device():
+    """Whether there is a GPU, and what is missing."""
+    r = subprocess.run([BRASA, "doctor", "--json"], capture_output=True, text=True)
+    cuda = json.loads(r.stdout)["cuda"] if r.returncode == 0 else {"devices": [], "missing": r.stderr.strip()}
+    return bool(cuda["devices"]), cuda["missing"]
+
+
+def on_gpu(kills):
+    """A network on drawn digits, in floats and in 16 bits."""
+    there, missing = find_device()
+    if not there:
+        skip("the kills on a GPU", "no CUDA device: %s" % missing)
+        return finish()
+    draw = random.Random(11)
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        shim = build_shim(folder)
+        for precision, share in (("f32", kills // 2), ("bf16", kills - kills // 2)):
+            disturb(precision, ["mnist_cnn", "--data", "synth:digits,n=1500", "--epochs", "20", "--batch", "64", "--save-every",
+                                "0.01", "--seed", "3", "--device", "cuda", "--precision", precision], share, draw, shim)
+        os.chdir("/")
+    finish()
 
 
 def main(kills, mnist=0):
