@@ -36,17 +36,6 @@ static bool is_measured(const bench *b, const step *s)
     return s->node->role != ROLE_UPDATE && strcmp(s->node->name, b->op->name) == 0;
 }
 
-/* What must be read and written at least once. */
-static double step_bytes(const step *s)
-{
-    double bytes = 0;
-    for (int k = 0; k < s->nin; k++)
-        bytes += (double)shape_count(&s->in[k].shape) * (double)dtype_size(s->in[k].type);
-    for (int k = 0; k < s->nout; k++)
-        bytes += (double)shape_count(&s->out[k].shape) * (double)dtype_size(s->out[k].type);
-    return bytes;
-}
-
 static void print_row(bench *b, const graph *g, const step *s, const samples *t)
 {
     const char *part = s->node->role == ROLE_FORWARD ? "forward" : "backward";

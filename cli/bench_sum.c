@@ -6,10 +6,13 @@
  *
  * With --kernels TEXT the first session takes the first kernel of each list whose name holds TEXT. Every further one
  * that it passed over has a session of its own, in which the nodes that it takes are timed again: the fastest counts.
+ *
+ * On a GPU the same is done with the libraries' kernels, without --kernels too, and the floor of the step is told:
+ * see floor.h.
  */
 #include "build_info.h"
 #include "device.h"
-#include "network.h"
+#include "floor.h"
 #include "samples.h"
 
 #include "train/session.h"
@@ -44,6 +47,7 @@ typedef struct sum {
     row row[MOST_KERNELS]; /* the slowest first */
     int rows;
     double seconds;
+    floor_time floor; /* of a GPU */
     samples steps;
     progress progress;
 } sum;
@@ -116,6 +120,8 @@ static int time_all(network *n, sum *s)
         const step *at = &p->steps[s->nodes];
         *t = (timed){.op = at->node->op, .index = index_in_op(p, s->nodes), .kernel = at->kernel};
         code = time_node(p, s->nodes, s->repeats, &t->seconds);
+        if (!floor_is_product(t->op))
+            s->floor.rest_bytes += step_bytes(at);
         progress_show(&s->progress, "node %d of %d", s->nodes + 1, p->nsteps);
     }
     return code;
@@ -171,10 +177,25 @@ static void add(sum *s, const char *name, double seconds)
 
 static void add_up(sum *s)
 {
-    for (int i = 0; i < s->nodes; i++)
-        add(s, s->node[i].kernel->name, s->node[i].seconds);
+    for (int i = 0; i < s->nodes; i++) {
+        const timed *t = &s->node[i];
+        add(s, t->kernel->name, t->seconds);
+        s->floor.products += floor_is_product(t->op);
+        s->floor.products_seconds += floor_is_product(t->op) ? t->seconds : 0;
+    }
     samples_sort(&s->steps);
     qsort(s->row, (size_t)s->rows, sizeof s->row[0], by_seconds);
+}
+
+static void print_floor(const floor_time *f, double of_step)
+{
+    const double floor = floor_seconds(f);
+    printf(
+        "the floor of it          %s: %d convolutions and products alone %s, the other nodes' %s once through memory "
+        "at %.0f GB/s %s; the step takes %.2f times as long\n",
+        print_seconds(floor).text, f->products, print_seconds(f->products_seconds).text,
+        print_bytes(f->rest_bytes).text, f->bytes_per_second * 1e-9, print_seconds(floor_rest_seconds(f)).text,
+        of_step / floor);
 }
 
 static void print_text(const sum *s)
@@ -190,6 +211,20 @@ static void print_text(const sum *s)
     printf("sum of the kernels alone %s, median of %d each\n", print_seconds(s->seconds).text, s->repeats);
     printf("a step of the network    %s, median of %d: %.2f times the sum\n", print_seconds(median).text,
            s->steps.count, median / s->seconds);
+    if (s->all.context->device)
+        print_floor(&s->floor, median);
+}
+
+static void json_floor(json *j, const floor_time *f)
+{
+    json_open(j, "floor", '{');
+    json_real(j, "floor_s", floor_seconds(f));
+    json_int(j, "products", f->products);
+    json_real(j, "products_s", f->products_seconds);
+    json_real(j, "rest_bytes", f->rest_bytes);
+    json_real(j, "rest_s", floor_rest_seconds(f));
+    json_real(j, "bytes_per_s", f->bytes_per_second);
+    json_close(j, '}');
 }
 
 static void print_json(const sum *s)
@@ -206,6 +241,8 @@ static void print_json(const sum *s)
     json_int(&j, "repeats", s->repeats);
     json_real(&j, "sum_s", s->seconds);
     json_real(&j, "step_s", samples_at(&s->steps, 0.5));
+    if (s->all.context->device)
+        json_floor(&j, &s->floor);
     json_open(&j, "kernels", '[');
     for (int i = 0; i < s->rows; i++) {
         json_open(&j, NULL, '{');
@@ -261,13 +298,20 @@ static bool passed_over(const sum *s, const op_def *op, const kernel *k)
     return false;
 }
 
+/* Whether nodes are to be timed on this kernel, too. */
+static bool is_asked_for(const sum *s, const kernel *k)
+{
+    return s->options->kernels ? strstr(k->name, s->options->kernels) != NULL
+                               : s->all.context->device && floor_is_library(k);
+}
+
 static int bench_others(sum *s)
 {
     int code = DONE;
     for (int i = 0; op_at(i); i++) {
         const brasa_context *ctx = s->all.context;
         for (const kernel *k = NULL; code == DONE && (k = kernel_next(ctx, op_at(i), F32, k)) != NULL;) {
-            if (!strstr(k->name, s->options->kernels) || !passed_over(s, op_at(i), k))
+            if (!is_asked_for(s, k) || !passed_over(s, op_at(i), k))
                 continue;
             network n;
             code = bench_session(s, &n, k->name, k);
@@ -293,8 +337,10 @@ int run_bench_sum(const options *o)
         code = bench_session(&s, &n, o->kernels, NULL);
         network_close(&n);
     }
-    if (code == DONE && o->kernels)
+    if (code == DONE)
         code = bench_others(&s);
+    if (code == DONE && s.all.context->device)
+        code = floor_measure_memory(&s.floor, s.all.context);
     progress_end(&s.progress);
     if (code == DONE) {
         add_up(&s);

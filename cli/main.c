@@ -162,11 +162,15 @@ static const verb verbs[] = {
                    "With --sum each node of that network's training step is run several times in a row "
                    "(--steps, 5) on the step's own data; the sum of the medians is what the step would take if "
                    "the kernels did not get in each other's way, and the step itself stands beside it. With "
-                   "--kernels a node that has several of that name counts with the fastest of them.",
+                   "--kernels a node that has several of that name counts with the fastest of them. On a GPU the "
+                   "floor of the step is told, too: its convolutions and dense layers alone, by the fastest of our "
+                   "and the libraries' kernels, and what the other nodes read and write once, at the bandwidth of a "
+                   "copy.",
         .examples = "brasa bench ops\nbrasa bench ops dense --threads 1\n"
                     "brasa bench ops conv2d 32x64x56x56 \"64 3x3 pad=1\"\n"
                     "brasa bench ops --sum resnet50 --batch 32\n"
-                    "brasa bench ops --sum resnet50 --batch 32 --kernels onednn",
+                    "brasa bench ops --sum resnet50 --batch 32 --kernels onednn\n"
+                    "brasa bench ops --sum resnet50 --batch 100 --device cuda --precision bf16",
     },
     {
         .name = "bench peak",

@@ -106,6 +106,25 @@ double step_flops(const graph *g, const step *s)
     return (double)shape_count(&s->out[0].shape);
 }
 
+static double arg_bytes(const arg *a)
+{
+    return (double)shape_count(&a->shape) * (double)dtype_size(a->type);
+}
+
+double step_bytes(const step *s)
+{
+    double bytes = 0;
+    for (int k = 0; k < s->nin; k++) {
+        bool again = false;
+        for (int i = 0; i < k; i++)
+            again = again || s->node->in[i] == s->node->in[k];
+        bytes += again ? 0 : arg_bytes(&s->in[k]);
+    }
+    for (int k = 0; k < s->nout; k++)
+        bytes += arg_bytes(&s->out[k]);
+    return bytes;
+}
+
 double network_flops(const network *n)
 {
     const program *p = n->session->current;

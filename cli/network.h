@@ -42,6 +42,8 @@ int network_make_data(network *n, int64_t batch, uint64_t seed);
 
 /* Floating-point operations of a node by its op's formula; one for each element where the op has none. */
 double step_flops(const graph *g, const step *s);
+/* What it must read and write at least once. */
+double step_bytes(const step *s);
 /* Of a training step. */
 double network_flops(const network *n);
 

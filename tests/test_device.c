@@ -452,3 +452,22 @@ TEST(parameters)
     }
     run_end(&r);
 }
+
+/* A node's time is the device's own, and so neither nothing nor what it takes to start it. */
+TEST(clocks)
+{
+    enum { TIMES = 5 };
+    const struct network residual = {"residual", build_residual};
+    DEVICE_ONLY();
+    run r = run_start(device_context(), &residual, (brasa_session_options){.batch = BATCH});
+    run_steps(&r, 3);
+    const program *p = r.s ? r.s->current : NULL;
+    for (int i = 0; p && i < p->nsteps; i++) {
+        int64_t took[TIMES] = {0};
+        CASE("%s", p->steps[i].kernel->name);
+        CHECK_STATUS(program_repeat(r.s->current, i, TIMES, took), BRASA_OK);
+        for (int k = 0; k < TIMES; k++)
+            CHECK(took[k] > 300 && took[k] < 1000000); /* nanoseconds: these tensors are small */
+    }
+    run_end(&r);
+}

@@ -44,6 +44,8 @@ struct device {
     void (*forget)(device *d, void *record);
     /* Runs one step, and tells how long the device took for it. */
     brasa_status (*time)(device *d, const step *s, int64_t *nanoseconds);
+    /* Runs one step again and again, as it runs in a recorded graph, and takes `times` times. NULL: `time` does. */
+    brasa_status (*repeat)(device *d, const step *s, int times, int64_t *nanoseconds);
 
     void (*close)(device *d);
 };

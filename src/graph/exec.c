@@ -127,7 +127,10 @@ static brasa_status run_timed(const program *p, const step *s, int64_t *nanoseco
 
 brasa_status program_repeat(program *p, int i, int times, int64_t *nanoseconds)
 {
+    device *d = p->graph.ctx->device;
     brasa_status status = BRASA_OK;
+    if (d && d->repeat && times > 1)
+        return d->repeat(d, &p->steps[i], times, nanoseconds);
     threads_state saved = threads_enter(p->threads);
     for (int t = 0; t < times && status == BRASA_OK; t++)
         status = run_timed(p, &p->steps[i], &nanoseconds[t]);

@@ -58,6 +58,8 @@ static inline cuda_queue *queue_of_graph(const graph *g)
 brasa_status cuda_started(const step *s);
 /* BRASA_INTERNAL, or BRASA_OUT_OF_MEMORY, with the error's name; `what` is what was tried. */
 brasa_status cuda_fail(brasa_context *ctx, cudaError_t error, const char *what);
+/* Keeps the GPU waiting, so that what is started next begins when all of it is queued (timing.cu). */
+void cuda_delay(cudaStream_t stream);
 
 /* For kernel.open and close: so many counters of a node, zero, which are its state. A workspace, which is others'
  * between runs, keeps none. */
