@@ -413,8 +413,8 @@ static brasa_status cuda_open(brasa_context *ctx, int index, device **out)
     c->device = (device){.queue = &c->queue,
                          .data = c,
                          .gather_updates = true,
-                         .fuse = FUSE_ACTIVATIONS | FUSE_RESIDUALS | FUSE_FLAT | FUSE_FOLD | FUSE_PARTS | FUSE_UPDATES |
-                                 FUSE_POOLS | FUSE_SUMS,
+                         .fuse = FUSE_ACTIVATIONS | FUSE_RESIDUALS | FUSE_FLAT | FUSE_FOLD | FUSE_PARTS |
+                                 FUSE_UPDATES | FUSE_POOLS | FUSE_SUMS,
                          .get = cuda_get,
                          .put = cuda_put,
                          .free_memory = cuda_free_memory,
