@@ -44,6 +44,8 @@ static const variable variables[] = {
      "with the lab's runners and locks; without it, share/brasa/lab/peers beside the program, or what it was built "
      "from",
      NULL, NULL},
+    {"BRASA_NVML", "a file, or off", "libnvidia-ml.so.1, which tells a GPU's memory, utilization and energy", NULL,
+     NULL},
     {"BRASA_PEERS", "a folder",
      "where `brasa lab install` puts frameworks; without it, $XDG_DATA_HOME/brasa/peers or "
      "~/.local/share/brasa/peers",
