@@ -195,6 +195,22 @@ void tensors_put(brasa_context *ctx, void *block)
         ctx->device->put(ctx->device, block);
 }
 
+void *host_get(brasa_context *ctx, size_t bytes)
+{
+    void *block = ctx->device ? ctx->device->get_host(ctx->device, bytes) : mem_get(ctx, bytes);
+    if (ctx->device && block)
+        memset(block, 0, bytes);
+    return block;
+}
+
+void host_put(brasa_context *ctx, void *block)
+{
+    if (!ctx->device)
+        mem_put(ctx, block);
+    else if (block)
+        ctx->device->put_host(ctx->device, block);
+}
+
 brasa_status tensors_clear(brasa_context *ctx, void *to, size_t bytes)
 {
     if (ctx->device)

@@ -14,7 +14,14 @@
 
 typedef struct device device;
 
-/* One that a context works on. Everything happens in its queue, in order; what gives numbers to the host waits. */
+/* A device has two queues: steps run in one, and all else that says nothing of it; the other one is for copies that
+ * are under way meanwhile. What is in a queue happens in order; of the other one it knows by marks alone. */
+typedef enum device_queue { QUEUE_STEPS, QUEUE_COPIES } device_queue;
+
+/* A place in a queue. */
+typedef struct mark mark;
+
+/* One that a context works on. What gives numbers to the host waits for them, but for the `later` ones. */
 struct device {
     char name[80];         /* "cuda:0 NVIDIA H200" */
     char about[160];       /* versions: "driver 13.0, cuDNN 9.14.0, cuBLASLt 13.1" */
@@ -37,6 +44,21 @@ struct device {
     brasa_status (*copy)(device *d, void *to, const void *from, size_t bytes);
     brasa_status (*clear)(device *d, void *to, size_t bytes);
     brasa_status (*wait)(device *d);
+
+    /* Memory of the host that the device reads and writes by itself; NULL: there is not so much. */
+    void *(*get_host)(device *d, size_t bytes);
+    void (*put_host)(device *d, void *block);
+    /* A copy from such memory, or to it, that nobody waits for. Both sides are the device's until a mark behind it
+     * is passed. */
+    brasa_status (*copy_later)(device *d, device_queue q, void *to, const void *from, size_t bytes);
+    mark *(*mark_new)(device *d);
+    void (*mark_free)(device *d, mark *m);
+    /* Puts a mark behind all that was started in a queue. */
+    brasa_status (*mark_set)(device *d, device_queue q, mark *m);
+    /* What is started in a queue from now on waits until a mark is passed, as it was set last, and so does the host.
+     * A mark that was never set is passed. */
+    brasa_status (*mark_follow)(device *d, device_queue q, mark *m);
+    brasa_status (*mark_wait)(device *d, mark *m);
 
     /* Runs steps in their order. *record is NULL the first time; the device keeps there what makes it quicker the
      * next time (a recorded graph), until forget: the steps and their addresses stay the same so long. */

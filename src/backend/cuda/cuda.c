@@ -82,6 +82,7 @@ typedef struct cuda_device {
     cudaEvent_t sent[2]; /* the piece may be written again */
     int next;
     cudaEvent_t begin, end;
+    cudaStream_t copies; /* QUEUE_COPIES */
 } cuda_device;
 
 static void *cuda_get(device *d, size_t bytes)
@@ -152,6 +153,77 @@ static brasa_status cuda_clear(device *d, void *to, size_t bytes)
 {
     cuda_device *c = d->data;
     return cuda_fail(c->queue.ctx, cudaMemsetAsync(to, 0, bytes, c->queue.stream), "clearing the GPU's memory");
+}
+
+/* --- without waiting ----------------------------------------------------------------------------------------- */
+
+/* A mark is an event: the pointer itself. */
+
+static cudaStream_t stream_at(const device *d, device_queue q)
+{
+    const cuda_device *c = d->data;
+    return q == QUEUE_COPIES ? c->copies : c->queue.stream;
+}
+
+static void *cuda_get_host(device *d, size_t bytes)
+{
+    void *block = NULL;
+    (void)d;
+    if (cudaHostAlloc(&block, bytes ? bytes : 1, cudaHostAllocDefault) != cudaSuccess) {
+        (void)cudaGetLastError();
+        return NULL;
+    }
+    return block;
+}
+
+static void cuda_put_host(device *d, void *block)
+{
+    (void)d;
+    cudaFreeHost(block);
+}
+
+static brasa_status cuda_copy_later(device *d, device_queue q, void *to, const void *from, size_t bytes)
+{
+    cuda_device *c = d->data;
+    return cuda_fail(c->queue.ctx, cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream_at(d, q)),
+                     "a copy to or from the GPU");
+}
+
+/* Who waits for one leaves the processor to the loader. */
+static mark *cuda_mark_new(device *d)
+{
+    cudaEvent_t event = NULL;
+    (void)d;
+    if (cudaEventCreateWithFlags(&event, cudaEventDisableTiming | cudaEventBlockingSync) != cudaSuccess) {
+        (void)cudaGetLastError();
+        return NULL;
+    }
+    return (mark *)event;
+}
+
+static void cuda_mark_free(device *d, mark *m)
+{
+    (void)d;
+    cudaEventDestroy((cudaEvent_t)m);
+}
+
+static brasa_status cuda_mark_set(device *d, device_queue q, mark *m)
+{
+    cuda_device *c = d->data;
+    return cuda_fail(c->queue.ctx, cudaEventRecord((cudaEvent_t)m, stream_at(d, q)), "marking the GPU's work");
+}
+
+static brasa_status cuda_mark_follow(device *d, device_queue q, mark *m)
+{
+    cuda_device *c = d->data;
+    return cuda_fail(c->queue.ctx, cudaStreamWaitEvent(stream_at(d, q), (cudaEvent_t)m, 0),
+                     "ordering the GPU's work");
+}
+
+static brasa_status cuda_mark_wait(device *d, mark *m)
+{
+    cuda_device *c = d->data;
+    return cuda_fail(c->queue.ctx, cudaEventSynchronize((cudaEvent_t)m), "the GPU's work");
 }
 
 /* --- steps --------------------------------------------------------------------------------------------------- */
@@ -328,6 +400,8 @@ static void cuda_close(device *d)
     brasa_context *ctx = c->queue.ctx;
     if (c->queue.stream)
         cudaStreamSynchronize(c->queue.stream);
+    if (c->copies)
+        cudaStreamDestroy(c->copies);
     cudnn_close(&c->queue);
     cublaslt_close(&c->queue);
     for (int i = 0; i < 2; i++) {
@@ -396,6 +470,8 @@ static brasa_status cuda_open(brasa_context *ctx, int index, device **out)
         error = cudaGetDeviceProperties(&p, index);
     if (error == cudaSuccess)
         error = cudaStreamCreateWithFlags(&c->queue.stream, cudaStreamNonBlocking);
+    if (error == cudaSuccess)
+        error = cudaStreamCreateWithFlags(&c->copies, cudaStreamNonBlocking);
     for (int i = 0; i < 2 && error == cudaSuccess; i++) {
         error = cudaHostAlloc((void **)&c->pinned[i], PIECE_BYTES, cudaHostAllocDefault);
         if (error == cudaSuccess)
@@ -423,6 +499,14 @@ static brasa_status cuda_open(brasa_context *ctx, int index, device **out)
                          .copy = cuda_copy,
                          .clear = cuda_clear,
                          .wait = cuda_wait,
+                         .get_host = cuda_get_host,
+                         .put_host = cuda_put_host,
+                         .copy_later = cuda_copy_later,
+                         .mark_new = cuda_mark_new,
+                         .mark_free = cuda_mark_free,
+                         .mark_set = cuda_mark_set,
+                         .mark_follow = cuda_mark_follow,
+                         .mark_wait = cuda_mark_wait,
                          .run = cuda_run,
                          .forget = cuda_forget,
                          .time = cuda_time,
