@@ -207,7 +207,9 @@ brasa_status alarms_not_finite(training *t, double loss)
     train_place good = {0};
     char place[256] = "", text[900], what[40] = "the weights are not finite";
     t->begun = true;
-    brasa_status status = find_node(t, u->checkpoint, &good, &bad);
+    brasa_status status = answers_drop(u->answers); /* of steps behind the bad one */
+    if (status == BRASA_OK)
+        status = find_node(t, u->checkpoint, &good, &bad);
     if (status != BRASA_OK)
         return status;
     if (!isfinite(loss))

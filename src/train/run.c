@@ -269,7 +269,8 @@ brasa_status brasa_evaluate(brasa_session *s)
     return run_step(s, false, run_program, NULL);
 }
 
-brasa_status brasa_fetch(brasa_session *s, const char *output, void *data, size_t bytes)
+/* The output of the last step that has this name. */
+static brasa_status find_output(brasa_session *s, const char *output, size_t bytes, const value **out)
 {
     const program *last = last_program(s);
     const graph *g = &last->graph;
@@ -281,12 +282,33 @@ brasa_status brasa_fetch(brasa_session *s, const char *output, void *data, size_
                     output);
     if (id < 0 || !g->values[id].output)
         return fail(s->ctx, BRASA_NOT_FOUND, "this program has no output '%s'", output);
-    const value *v = &g->values[id];
+    const value *v = *out = &g->values[id];
     brasa_status status = check_bytes(s, v, plain_bytes(s, v), bytes);
     if (status != BRASA_OK)
         return status;
     if (s->ran != last)
         return fail(s->ctx, BRASA_WRONG_STATE, "'%s' is there after a step, and until the next feed or step", output);
+    return BRASA_OK;
+}
+
+/* Scalars are plain floats in every precision. */
+brasa_status session_fetch_later(brasa_session *s, const char *output, float *to)
+{
+    device *d = s->ctx->device;
+    const value *v = NULL;
+    brasa_status status = find_output(s, output, sizeof *to, &v);
+    if (status != BRASA_OK || d)
+        return status == BRASA_OK ? d->copy_later(d, QUEUE_STEPS, to, session_value_data(s, v), sizeof *to) : status;
+    *to = *(const float *)session_value_data(s, v);
+    return BRASA_OK;
+}
+
+brasa_status brasa_fetch(brasa_session *s, const char *output, void *data, size_t bytes)
+{
+    const value *v = NULL;
+    brasa_status status = find_output(s, output, bytes, &v);
+    if (status != BRASA_OK)
+        return status;
     if (layout_plain(&v->layout))
         return device_copy_out(s->ctx, data, session_value_data(s, v), bytes);
     void *copy = s->ctx->device ? mem_get(s->ctx, (size_t)v->bytes) : NULL;

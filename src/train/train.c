@@ -55,7 +55,7 @@ static bool stopping(void *user)
 
 /* --- the epoch loop ------------------------------------------------------------------------------------------ */
 
-brasa_status train_step(training *t, float *loss, float *accuracy, int32_t *samples)
+static brasa_status start_step(training *t)
 {
     unit *u = &t->unit;
     const batch *b;
@@ -66,19 +66,18 @@ brasa_status train_step(training *t, float *loss, float *accuracy, int32_t *samp
         status = task_feed(&t->task, u->session, b);
     if (status == BRASA_OK)
         status = brasa_train(u->session);
-    if (status == BRASA_OK)
-        status = brasa_fetch(u->session, "loss", loss, sizeof *loss);
-    if (status == BRASA_OK)
-        status = brasa_fetch(u->session, "accuracy", accuracy, sizeof *accuracy);
-    if (status == BRASA_OK)
-        *samples = b->size;
-    return status;
+    return status == BRASA_OK ? answers_ask(u->answers, u->session, b->size) : status;
+}
+
+brasa_status train_step(training *t, float *loss, float *accuracy, int32_t *samples)
+{
+    brasa_status status = start_step(t);
+    return status == BRASA_OK ? answers_take(t->unit.answers, loss, accuracy, samples) : status;
 }
 
 static train_figures figures_of(const unit *u)
 {
     const train_place *p = &u->place;
-    const int64_t steps = brasa_session_steps(u->session);
     return (train_figures){.epoch = p->epoch + 1,
                            .loss = p->loss / (double)p->seen,
                            .accuracy = (double)p->right / (double)p->seen,
@@ -87,7 +86,34 @@ static train_figures figures_of(const unit *u)
                            .test_top5 = NAN,
                            .seconds = p->seconds,
                            .images_per_second = (double)p->seen / p->seconds,
-                           .learning_rate = schedule_rate(&u->session->schedule, steps - 1)};
+                           .learning_rate = schedule_rate(&u->session->schedule, u->stepped + p->done - 1)};
+}
+
+/* Counts the steps that were started, until only so many are left whose figures are awaited. */
+static brasa_status count_steps(training *t, int left, double *before, float *loss)
+{
+    unit *u = &t->unit;
+    train_place *p = &u->place;
+    while (answers_waiting(u->answers) > left) {
+        float accuracy;
+        int32_t samples;
+        brasa_status status = answers_take(u->answers, loss, &accuracy, &samples);
+        if (status != BRASA_OK)
+            return status;
+        if (!isfinite(*loss))
+            return alarms_not_finite(t, (double)*loss);
+        const double now = train_clock();
+        t->begun = true;
+        p->done++;
+        p->loss += (double)*loss * samples;
+        p->right += lround((double)accuracy * samples);
+        p->seen += samples;
+        p->seconds += now - *before;
+        *before = now;
+        const train_figures f = figures_of(u);
+        train_tell(t, TRAIN_STEP, &f, NULL);
+    }
+    return BRASA_OK;
 }
 
 /* The steps of an epoch that are left. *stopped: the user wished so, and a checkpoint was made. */
@@ -97,26 +123,22 @@ static brasa_status train_epoch(training *t, bool *stopped)
     train_place *p = &u->place;
     brasa_status status = loader_seek(u->train, p->epoch, p->done);
     double before = train_clock();
-    while (status == BRASA_OK && p->done < u->steps) {
-        float loss, accuracy;
-        int32_t samples;
-        if ((status = train_step(t, &loss, &accuracy, &samples)) != BRASA_OK)
-            return status;
-        if (!isfinite(loss))
-            return alarms_not_finite(t, (double)loss);
-        const double now = train_clock();
-        t->begun = true;
-        p->done++;
-        p->loss += (double)loss * samples;
-        p->right += lround((double)accuracy * samples);
-        p->seen += samples;
-        p->seconds += now - before;
-        before = now;
-        const train_figures f = figures_of(u);
-        train_tell(t, TRAIN_STEP, &f, NULL);
+    int64_t started = p->done;
+    float loss = 0;
+    u->stepped = brasa_session_steps(u->session) - p->done;
+    while (status == BRASA_OK && p->done < u->steps && !*stopped) {
+        if (started < u->steps)
+            status = start_step(t);
+        started++;
+        if (status == BRASA_OK)
+            status = count_steps(t, started < u->steps ? answers_late(u->answers) : 0, &before, &loss);
         *stopped = stopping(t);
         const double every = t->task.settings.save_every;
-        const bool save = *stopped || (every > 0 && now - u->saved > every);
+        const bool save = *stopped || (every > 0 && train_clock() - u->saved > every);
+        if (status == BRASA_OK && save)
+            status = count_steps(t, 0, &before, &loss);
+        if (status != BRASA_OK)
+            return status;
         if ((save || p->done == u->steps) && !session_finite(u->session)) { /* what is kept is good */
             p->done--;
             return alarms_not_finite(t, (double)loss);
@@ -125,8 +147,6 @@ static brasa_status train_epoch(training *t, bool *stopped)
             status = unit_save(t);
             before = train_clock();
         }
-        if (*stopped)
-            break;
     }
     return status;
 }

@@ -10,6 +10,7 @@
 #define TRAIN_TRAIN_H
 
 #include "data/split.h"
+#include "train/answers.h"
 #include "train/fit.h"
 #include "train/task.h"
 
@@ -57,6 +58,8 @@ typedef struct unit {
     metrics metrics;      /* on the test samples, of the weights after epoch `measured` */
     int64_t measured;     /* 0: nothing yet */
     int64_t steps;        /* in an epoch */
+    int64_t stepped;      /* before this epoch */
+    answers *answers;     /* of steps that were started */
     const char *schedule; /* the settings', with its end */
     int64_t parts;        /* in which a batch is computed; 1: it is whole */
     int64_t at_once;      /* samples that are evaluated at once */

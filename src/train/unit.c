@@ -278,6 +278,8 @@ brasa_status unit_open(training *t, int fold)
     if (status == BRASA_OK)
         status = make_loaders(t);
     if (status == BRASA_OK)
+        status = answers_new(t->task.ctx, &u->answers);
+    if (status == BRASA_OK)
         status = metrics_init(&u->metrics, &u->pool, t->task.classes);
     if (status != BRASA_OK)
         return status;
@@ -288,6 +290,7 @@ brasa_status unit_open(training *t, int fold)
 
 void unit_close(unit *u)
 {
+    answers_free(u->answers); /* first: it waits for the device */
     loader_free(u->train);
     loader_free(u->test);
     feeder_free(u->feeder);
