@@ -63,7 +63,7 @@ static need beside(const plan *p, const brasa_memory *m, int64_t size, int64_t p
 }
 
 /* A training that would begin is known to the byte; of what would not, the least that it needs. A device has the
- * session alone: what the host has beside it is told apart. */
+ * session, pictures on their way, and those that stay: what the host has beside it is told apart. */
 static void sort_out(plan *p)
 {
     const fit *f = &p->n.fit;
@@ -71,6 +71,9 @@ static void sort_out(plan *p)
     if (!p->context->device) {
         begun.loader = (uint64_t)p->n.loader;
         begun.kept = (uint64_t)p->n.kept;
+    } else {
+        begun.loader = (uint64_t)p->n.intake;
+        begun.kept = (uint64_t)p->n.stay;
     }
     p->fits = p->n.parts == 1;
     p->whole = p->fits || f->fits ? begun : beside(p, &f->whole, p->n.batch, 1);

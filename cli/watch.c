@@ -39,11 +39,11 @@ static void clear_line(watch *w)
     w->open = false;
 }
 
-/* On a device the session is there, the loader here. */
+/* On a device the session is there, with pictures on their way and those that stay; the loader is here. */
 static void print_plan(const unit *u, const device *d)
 {
     const brasa_memory *m = &u->memory;
-    const double total = (double)m->total + (d ? 0 : (double)u->loader_bytes);
+    const double total = (double)m->total + (double)(d ? u->intake_bytes + u->stay_bytes : u->loader_bytes);
     if (u->parts > 1)
         printf("batch %lld as %lld x %lld · peak %s (the same result as the whole batch)\n",
                (long long)(u->parts * u->session->part), (long long)u->parts, (long long)u->session->part,
@@ -53,7 +53,10 @@ static void print_plan(const unit *u, const device *d)
     printf("optimizer %s, ", print_bytes((double)m->optimizer).text);
     if (m->sums)
         printf("sums of gradients %s, ", print_bytes((double)m->sums).text);
-    printf("activations %s%s", print_bytes((double)m->transient).text, d ? "), " : ", ");
+    printf("activations %s", print_bytes((double)m->transient).text);
+    if (u->intake_bytes)
+        printf(", pictures %s", print_bytes((double)(u->intake_bytes + u->stay_bytes)).text);
+    printf(d ? "), " : ", ");
     printf("loader %s%s\n", print_bytes((double)u->loader_bytes).text, d ? " of the host's memory" : ")");
 }
 
@@ -234,7 +237,7 @@ static void begin_json(json *j, const training *t)
     json_int(j, "epochs_done", u->place.epoch);
     json_int(j, "steps_done", u->place.done);
     json_int(j, "parts", u->parts);
-    json_int(j, "plan_bytes", (int64_t)u->memory.total + u->loader_bytes);
+    json_int(j, "plan_bytes", (int64_t)u->memory.total + u->intake_bytes + u->stay_bytes + u->loader_bytes);
 }
 
 static void tune_json(json *j, const training *t)

@@ -25,8 +25,10 @@ struct feeder {
     const dataset *set;
     transform transform;
     int shape[3];
-    int64_t sample; /* floats of a sample in a batch */
-    int64_t *table; /* of offsets: see transform_target */
+    bool bytes, whole;
+    int64_t largest; /* bytes of a picture in a batch of such, at most */
+    int64_t sample;  /* floats of a sample in a batch */
+    int64_t *table;  /* of offsets: see transform_target */
     transform_target target;
 
     brasa_context *own; /* of whoever runs jobs: errors, and malloc */
@@ -39,7 +41,8 @@ struct feeder {
     bool threaded;
     pthread_mutex_t lock; /* of what follows, and of the loaders' `done` and `next` */
     pthread_cond_t work, done;
-    loader *first, *last; /* the queue */
+    loader *first, *last;  /* the queue */
+    picture_size *skipped; /* of every sample that somebody has: its picture's size; NULL: they come always */
     int64_t decoded;
     bool stop;
 };
@@ -51,6 +54,8 @@ struct loader {
     int64_t ordered;
     batch batch[2];
     float *input[2];
+    unsigned char *pixels[2];
+    batch_cut *cuts[2];
     int32_t *labels[2], *samples[2];
     int64_t epoch, step; /* of the next batch that is handed out */
     int turn;            /* which of the two that is */
@@ -108,6 +113,48 @@ static void put_in_order(loader *l, int64_t epoch)
     data_shuffle(l->order, o->count, o->seed, STREAM_ORDER, (uint32_t)epoch);
 }
 
+static picture_size skipped(feeder *f, int32_t sample)
+{
+    picture_size size = {0};
+    if (!f->skipped)
+        return size;
+    pthread_mutex_lock(&f->lock);
+    size = f->skipped[sample];
+    pthread_mutex_unlock(&f->lock);
+    return size;
+}
+
+/* The bytes of a sample behind those that a batch has: of the whole picture, or what is cut out of it. */
+static void add_bytes(feeder *f, const picture *p, batch *b, unsigned char *to, batch_cut *c)
+{
+    const size_t channels = (size_t)p->channels, row = (size_t)p->width * channels;
+    const transform_cut cut = c->cut;
+    const int height = f->whole ? p->height : f->shape[1], width = f->whole ? p->width : f->shape[2];
+    const int top = f->whole ? 0 : cut.top, left = f->whole ? 0 : cut.left;
+    const size_t bytes = (size_t)width * channels;
+    for (int y = 0; y < height; y++)
+        memcpy(to + b->pixel_bytes + (size_t)y * bytes, p->pixels + (size_t)(top + y) * row + (size_t)left * channels,
+               bytes);
+    c->offset = (int64_t)b->pixel_bytes;
+    c->cut = (transform_cut){height, width, cut.top - top, cut.left - left, cut.flip};
+    b->pixel_bytes += (size_t)height * bytes;
+}
+
+static brasa_status fill_bytes(loader *l, batch *b, int32_t i, const transform_draw *draw)
+{
+    feeder *f = l->f;
+    batch_cut *c = &l->cuts[l->turn][i];
+    const picture_size there = skipped(f, draw->sample);
+    picture p = {.height = there.height, .width = there.width};
+    brasa_status status = there.height ? BRASA_OK : fetch(f, draw->sample, &p);
+    if (status != BRASA_OK)
+        return status;
+    *c = (batch_cut){transform_choose(&f->transform, p.height, p.width, draw, f->shape), -1};
+    if (!there.height)
+        add_bytes(f, &p, b, l->pixels[l->turn], c);
+    return BRASA_OK;
+}
+
 static brasa_status fill(loader *l)
 {
     feeder *f = l->f;
@@ -119,7 +166,8 @@ static brasa_status fill(loader *l)
     put_in_order(l, l->epoch);
     target.to = l->input[l->turn];
     b->size = left < o->batch ? left : o->batch;
-    b->input_bytes = (size_t)(b->size * f->sample) * sizeof(float);
+    b->input_bytes = f->bytes ? 0 : (size_t)(b->size * f->sample) * sizeof(float);
+    b->pixel_bytes = 0;
     b->epoch = l->epoch;
     b->step = l->step;
     for (int32_t i = 0; i < b->size && status == BRASA_OK; i++) {
@@ -130,6 +178,8 @@ static brasa_status fill(loader *l)
         l->samples[l->turn][i] = sample;
         if (f->set->numbers)
             memcpy(target.to + i * f->sample, dataset_numbers(f->set, sample), (size_t)f->sample * sizeof(float));
+        else if (f->bytes)
+            status = fill_bytes(l, b, i, &draw);
         else if ((status = fetch(f, sample, &p)) == BRASA_OK)
             transform_write(&f->transform, &p, &draw, &target, i);
     }
@@ -224,6 +274,26 @@ static int64_t bytes_of(const feeder_options *o, const int of[3], int32_t sample
     return s->height ? transform_bytes(t, of[0], s->height, s->width) : 0;
 }
 
+int64_t feeder_whole(const feeder_options *o, const int of[3])
+{
+    int64_t bytes = 0;
+    if (o->set->numbers || (o->transform->random_crop && o->set->varied && !o->sizes))
+        return -1;
+    for (int32_t i = 0; i < o->set->count; i++)
+        bytes += bytes_of(o, of, i);
+    return bytes;
+}
+
+int64_t feeder_largest(const feeder_options *o, const int of[3])
+{
+    int64_t most = (int64_t)of[0] * of[1] * of[2];
+    for (int32_t i = 0; o->whole && i < o->set->count; i++) {
+        const int64_t bytes = bytes_of(o, of, i);
+        most = bytes > most ? bytes : most;
+    }
+    return most;
+}
+
 static int64_t room_for(const feeder_options *o, const int of[3])
 {
     int64_t bytes = 0;
@@ -234,7 +304,8 @@ static int64_t room_for(const feeder_options *o, const int of[3])
 
 int64_t feeder_bytes(const feeder_options *o, const int of[3])
 {
-    return (int64_t)sizeof(feeder) + room_for(o, of) + (keeps(o) ? o->set->count * (int64_t)sizeof(kept) : 0);
+    const int64_t each = (keeps(o) ? (int64_t)sizeof(kept) : 0) + (o->whole ? (int64_t)sizeof(picture_size) : 0);
+    return (int64_t)sizeof(feeder) + room_for(o, of) + o->set->count * each;
 }
 
 static shape batch_shape(const int of[3], int64_t n)
@@ -290,6 +361,8 @@ brasa_status feeder_new(brasa_context *ctx, const feeder_options *o, feeder **ou
     f->set = o->set;
     f->transform = *o->transform;
     f->picture.least = o->transform->resize;
+    f->bytes = o->bytes && !o->set->numbers;
+    f->whole = f->bytes && o->whole;
     pthread_mutex_init(&f->lock, NULL);
     pthread_cond_init(&f->work, NULL);
     pthread_cond_init(&f->done, NULL);
@@ -298,6 +371,12 @@ brasa_status feeder_new(brasa_context *ctx, const feeder_options *o, feeder **ou
         status = make_table(f, &o->layout);
     if (status == BRASA_OK)
         status = make_room(f, o);
+    if (status == BRASA_OK && f->whole && feeder_whole(o, f->shape) < 0)
+        status = fail(ctx, BRASA_INTERNAL, "nobody knows how large whole pictures of %s are", o->set->spec);
+    if (status == BRASA_OK && f->bytes)
+        f->largest = feeder_largest(o, f->shape);
+    if (status == BRASA_OK && f->whole && !(f->skipped = mem_get(ctx, (size_t)o->set->count * sizeof *f->skipped)))
+        status = fail_memory(ctx, (size_t)o->set->count * sizeof *f->skipped);
     if (status == BRASA_OK && brasa_context_new(&(brasa_context_options){.threads = 1}, &f->own) != BRASA_OK)
         status = fail_memory(ctx, sizeof *f->own);
     if (status != BRASA_OK) {
@@ -331,6 +410,7 @@ void feeder_free(feeder *f)
     pthread_cond_destroy(&f->done);
     mem_put(f->ctx, f->table);
     mem_put(f->ctx, f->kept);
+    mem_put(f->ctx, f->skipped);
     mem_put(f->ctx, f->block);
     mem_put(f->ctx, f);
 }
@@ -338,6 +418,13 @@ void feeder_free(feeder *f)
 const int *feeder_shape(const feeder *f)
 {
     return f->shape;
+}
+
+void feeder_skip(feeder *f, int32_t sample, int height, int width)
+{
+    pthread_mutex_lock(&f->lock);
+    f->skipped[sample] = (picture_size){height, width};
+    pthread_mutex_unlock(&f->lock);
 }
 
 int64_t feeder_decoded(feeder *f)
@@ -353,8 +440,10 @@ int64_t feeder_decoded(feeder *f)
 int64_t loader_bytes(const feeder_options *f, const loader_options *o, const int of[3])
 {
     const shape s = batch_shape(of, o->batch);
-    const int64_t bytes =
-        layout_count(&f->layout, &s) * (int64_t)sizeof(float) + o->batch * 2 * (int64_t)sizeof(int32_t);
+    const int64_t input = f->bytes && !f->set->numbers
+                              ? o->batch * (feeder_largest(f, of) + (int64_t)sizeof(batch_cut))
+                              : layout_count(&f->layout, &s) * (int64_t)sizeof(float);
+    const int64_t bytes = input + o->batch * 2 * (int64_t)sizeof(int32_t);
     return (int64_t)sizeof(loader) + 2 * bytes + (o->train ? o->count * (int64_t)sizeof(int32_t) : 0);
 }
 
@@ -371,21 +460,38 @@ static brasa_status check_options(const feeder *f, const loader_options *o)
     return BRASA_OK;
 }
 
+/* Zeroed: the padding of a layout stays so. */
+static bool make_input(loader *l, int i)
+{
+    const feeder *f = l->f;
+    const size_t size = (size_t)l->options.batch;
+    if (!f->bytes)
+        return (l->input[i] = mem_get(f->ctx, size * (size_t)f->sample * sizeof *l->input[i])) != NULL;
+    l->pixels[i] = host_get(f->ctx, size * (size_t)f->largest);
+    l->cuts[i] = mem_get(f->ctx, size * sizeof *l->cuts[i]);
+    return l->pixels[i] && l->cuts[i];
+}
+
 static brasa_status make_batches(loader *l)
 {
-    brasa_context *ctx = l->f->ctx;
-    const size_t size = (size_t)l->options.batch, floats = size * (size_t)l->f->sample;
+    const feeder *f = l->f;
+    const size_t size = (size_t)l->options.batch;
     bool ok = true;
     for (int i = 0; i < 2; i++) {
-        l->input[i] = mem_get(ctx, floats * sizeof *l->input[i]); /* zeroed: the padding of a layout stays so */
-        l->labels[i] = mem_get(ctx, size * sizeof *l->labels[i]);
-        l->samples[i] = mem_get(ctx, size * sizeof *l->samples[i]);
-        l->batch[i] = (batch){.input = l->input[i], .labels = l->labels[i], .samples = l->samples[i]};
-        ok = ok && l->input[i] && l->labels[i] && l->samples[i];
+        ok = make_input(l, i) && ok;
+        l->labels[i] = mem_get(f->ctx, size * sizeof *l->labels[i]);
+        l->samples[i] = mem_get(f->ctx, size * sizeof *l->samples[i]);
+        l->batch[i] = (batch){.input = l->input[i],
+                              .pixels = l->pixels[i],
+                              .cuts = l->cuts[i],
+                              .labels = l->labels[i],
+                              .samples = l->samples[i]};
+        ok = ok && l->labels[i] && l->samples[i];
     }
     if (l->options.train)
-        ok = (l->order = mem_get(ctx, (size_t)l->options.count * sizeof *l->order)) && ok;
-    return ok ? BRASA_OK : fail_memory(ctx, floats * sizeof(float));
+        ok = (l->order = mem_get(f->ctx, (size_t)l->options.count * sizeof *l->order)) && ok;
+    return ok ? BRASA_OK
+              : fail_memory(f->ctx, size * (size_t)(f->bytes ? f->largest : f->sample * (int64_t)sizeof(float)));
 }
 
 brasa_status loader_new(feeder *f, const loader_options *o, loader **out)
@@ -416,6 +522,8 @@ void loader_free(loader *l)
     finish(l);
     for (int i = 0; i < 2; i++) {
         mem_put(ctx, l->input[i]);
+        host_put(ctx, l->pixels[i]);
+        mem_put(ctx, l->cuts[i]);
         mem_put(ctx, l->labels[i]);
         mem_put(ctx, l->samples[i]);
     }

@@ -30,6 +30,10 @@ typedef struct feeder_options {
     layout layout;              /* of a batch of pictures, N C H W, as the session's input wants it; zero: plain */
     const picture_size *sizes;  /* of varied pictures: dataset_report's, until the feeder is there; NULL: not known */
     int64_t budget;             /* bytes for pictures that are kept, decoded, so that later epochs read no files */
+    /* Of pictures: batches are bytes, which whoever computes cuts, mirrors and makes numbers of; the layout means
+     * nothing then. They come cut out, or whole, for somebody who keeps them (feeder_skip): if so, sizes of varied
+     * pictures must be known. */
+    bool bytes, whole;
 } feeder_options;
 
 brasa_status feeder_new(brasa_context *ctx, const feeder_options *o, feeder **out);
@@ -40,6 +44,13 @@ const int *feeder_shape(const feeder *f);
 /* Bytes that the feeder holds in the context's memory: at most the budget, and a few for each sample. What it would
  * be can be asked for before, too; `of` is transform_shape's. */
 int64_t feeder_bytes(const feeder_options *o, const int of[3]);
+/* Bytes of all pictures of the set as a feeder has them that gives them whole: at most; -1: not known. */
+int64_t feeder_whole(const feeder_options *o, const int of[3]);
+/* Bytes of the largest picture in a batch of bytes. */
+int64_t feeder_largest(const feeder_options *o, const int of[3]);
+/* Somebody has the bytes of a sample, whose picture is of this size: batches that are begun from now on come without
+ * them. */
+void feeder_skip(feeder *f, int32_t sample, int height, int width);
 /* Samples read and decoded so far, in all: the others were kept. */
 int64_t feeder_decoded(feeder *f);
 
@@ -51,10 +62,19 @@ typedef struct loader_options {
     uint64_t seed;
 } loader_options;
 
+/* Of a batch of bytes: what of a picture is the sample, and where it begins in `pixels`; -1: it was skipped. */
+typedef struct batch_cut {
+    transform_cut cut;
+    int64_t offset;
+} batch_cut;
+
 typedef struct batch {
-    int32_t size; /* samples: `batch`, or what is left at an epoch's end */
-    const float *input;
+    int32_t size;       /* samples: `batch`, or what is left at an epoch's end */
+    const float *input; /* NULL: they are bytes */
     size_t input_bytes;
+    const unsigned char *pixels; /* whole pictures, one after the other: rows of pixels; memory of host_get */
+    size_t pixel_bytes;
+    const batch_cut *cuts; /* of each sample */
     const int32_t *labels;
     const int32_t *samples; /* their numbers in the set */
     int64_t epoch, step;    /* from 0; steps begin anew in each epoch */

@@ -4,6 +4,7 @@
  * rows, then along the columns, rounded to bytes after each. Only what the crop leaves is computed.
  */
 #include "data/transform.h"
+#include "core/pixel.h"
 #include "data/source.h"
 #include "data/streams.h"
 
@@ -251,24 +252,33 @@ void transform_table(const transform *t, transform_target *g)
     for (int c = 0; c < g->shape[0] && c < 3; c++) {
         const double mean = t->mean.value[t->mean.count > 1 ? c : 0], std = t->std.value[t->std.count > 1 ? c : 0];
         for (int i = 0; i < 256; i++)
-            g->table[c][i] = (float)((i * t->scale - mean) / std);
+            g->table[c][i] = pixel_number(i, t->scale, mean, std);
     }
+}
+
+transform_cut transform_choose(const transform *t, int height, int width, const transform_draw *draw, const int of[3])
+{
+    const random_stream s = {draw->seed, RANDOM_DATA, STREAM_CHANGE, draw->epoch};
+    const random_group r = random_at(&s, (uint64_t)draw->sample);
+    const bool anywhere = draw->train && t->random_crop;
+    return (transform_cut){.height = height,
+                           .width = width,
+                           .top = anywhere ? data_below(r.word[1], height - of[1] + 1) : before(height, of[1]),
+                           .left = anywhere ? data_below(r.word[2], width - of[2] + 1) : before(width, of[2]),
+                           .flip = draw->train && r.word[0] >> 31 ? t->flip : FLIP_NONE};
 }
 
 void transform_write(const transform *t, const picture *p, const transform_draw *draw, const transform_target *g,
                      int64_t n)
 {
-    const random_stream s = {draw->seed, RANDOM_DATA, STREAM_CHANGE, draw->epoch};
-    const random_group r = random_at(&s, (uint64_t)draw->sample);
     const int channels = g->shape[0], height = g->shape[1], width = g->shape[2];
-    const bool flipped = draw->train && t->flip && r.word[0] >> 31, across = flipped && t->flip == FLIP_HORIZONTAL;
-    const bool anywhere = draw->train && t->random_crop;
-    const int top = anywhere ? data_below(r.word[1], p->height - height + 1) : before(p->height, height);
-    const int left = anywhere ? data_below(r.word[2], p->width - width + 1) : before(p->width, width);
+    const transform_cut cut = transform_choose(t, p->height, p->width, draw, g->shape);
+    const bool across = cut.flip == FLIP_HORIZONTAL;
     float *const to = g->to + n * g->sample;
     for (int y = 0; y < height; y++) {
-        const int row = top + (flipped && !across ? height - 1 - y : y);
-        const unsigned char *from = p->pixels + ((size_t)row * (size_t)p->width + (size_t)left) * (size_t)channels;
+        const int row = cut.top + (cut.flip == FLIP_VERTICAL ? height - 1 - y : y);
+        const unsigned char *from =
+            p->pixels + ((size_t)row * (size_t)p->width + (size_t)cut.left) * (size_t)channels;
         const int step = across ? -channels : channels;
         from += across ? (width - 1) * channels : 0;
         for (int c = 0; c < channels; c++) {

@@ -57,6 +57,16 @@ typedef struct transform_draw {
     int32_t sample;
 } transform_draw;
 
+/* What of a picture becomes a sample. */
+typedef struct transform_cut {
+    int height, width; /* the picture's */
+    int top, left;     /* of what is cut out */
+    int flip;          /* FLIP_NONE, ...: how that is mirrored */
+} transform_cut;
+/* Crop at random and flip, of a picture of this size; `of` is transform_shape's. */
+transform_cut transform_choose(const transform *t, int height, int width, const transform_draw *draw,
+                               const int of[3]);
+
 /* Crop at random, flip, scale, normalize: into place n of the batch. */
 void transform_write(const transform *t, const picture *p, const transform_draw *draw, const transform_target *g,
                      int64_t n);

@@ -120,6 +120,8 @@ struct brasa_graph {
     uint64_t seed;
     /* Of every softmax_cross_entropy; NULL: what it has itself. */
     const struct constants_attr *class_weights;
+    /* Of a user's graph: the input that is made of bytes where it is computed; NULL: inputs are fed as they are. */
+    const struct pictures_input *pictures;
     struct tuner *tuner; /* of a program; NULL: a node takes the first kernel of its list */
     const char *scope;
     const char *file; /* the model file that it was read from, or NULL */

@@ -5,11 +5,31 @@
  */
 #include "graph/graph.h"
 #include "ops/op.h"
+#include "ops/pictures/pictures.h"
+
+#include <string.h>
+
+/* In the place of an input: a node that makes it of the bytes of pictures. */
+static int emit_pictures(graph *to, const pictures_input *p, const value *v, int64_t batch)
+{
+    const shape s = shape_2(batch, VIEW_NUMBERS);
+    const int views = graph_value(to, VALUE_INPUT, I64, &s, p->views);
+    const int n = views < 0 ? -1 : emit(to, &pictures_op, v->name, &p->attr, 1, &views);
+    if (n < 0)
+        return -1;
+    to->values[views].batched = true;
+    const int out = to->nodes[n].out[0];
+    to->values[out].name = v->output ? v->name : NULL;
+    to->values[out].output = v->output;
+    return out;
+}
 
 /* The program's copy of a value that no node makes. */
-static int copy_value(graph *to, const value *v, int64_t batch)
+static int copy_value(graph *to, const graph *from, const value *v, int64_t batch)
 {
     shape s = v->shape;
+    if (from->pictures && v->kind == VALUE_INPUT && strcmp(v->name, from->pictures->input) == 0)
+        return emit_pictures(to, from->pictures, v, batch);
     if (v->batched)
         s.dim[0] = batch;
     int id = graph_value(to, v->kind, v->type == F32 ? to->real : v->type, &s, v->name);
@@ -54,7 +74,7 @@ brasa_status pass_lower(graph *to, const graph *from, int64_t batch, bool traini
     if (!map)
         return fail_memory(to->ctx, (size_t)from->nvalues * sizeof *map);
     for (int v = 0; v < from->nvalues; v++)
-        map[v] = from->values[v].producer < 0 ? copy_value(to, &from->values[v], batch) : -1;
+        map[v] = from->values[v].producer < 0 ? copy_value(to, from, &from->values[v], batch) : -1;
 
     for (int i = 0; i < from->nnodes && to->status == BRASA_OK; i++) {
         const node *n = &from->nodes[i];

@@ -191,8 +191,8 @@ const char *library_onednn(void);
 
 /* Ops that passes and other ops emit by name. */
 extern const op_def accumulate_op, accuracy_op, add_op, class_total_op, clip_scale_op, constant_op, constants_op,
-    count_step_op, dense_op, mean_op, moving_average_op, relu6_grad_op, relu6_op, relu_grad_op, relu_op, reorder_op,
-    reshape_op, schedule_op, softmax_cross_entropy_op, softmax_grad_op, softmax_op, view_op;
+    count_step_op, dense_op, mean_op, moving_average_op, pictures_op, relu6_grad_op, relu6_op, relu_grad_op, relu_op,
+    reorder_op, reshape_op, schedule_op, softmax_cross_entropy_op, softmax_grad_op, softmax_op, view_op;
 
 /* The attribute of constants_op; the numbers must outlive the program. */
 typedef struct constants_attr {

@@ -169,7 +169,7 @@ static brasa_status feed_next(training *t)
 {
     unit *u = &t->unit;
     const batch *b;
-    brasa_status status = loader_next(u->train, &b);
+    brasa_status status = task_next(&t->task, u->train, &b);
     if (status == BRASA_OK)
         status = brasa_use(u->session, true, b->size);
     return status == BRASA_OK ? task_feed(&t->task, u->session, b) : status;

@@ -69,6 +69,8 @@ static void add_memory(sheet *s, const training *t)
     if (u->memory.sums)
         add_bar(s, "sums", (double)u->memory.sums);
     add_bar(s, "activations", (double)u->memory.transient);
+    if (u->intake_bytes)
+        add_bar(s, "pictures", (double)(u->intake_bytes + u->stay_bytes));
     add_bar(s, "loader", (double)u->loader_bytes);
     s->run.memory = s->memory;
     s->run.memory_budget = t->task.settings.mem;

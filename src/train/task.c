@@ -124,6 +124,25 @@ brasa_status task_build(task *t, const char *model)
     return status == BRASA_OK ? settle_transform(t) : status;
 }
 
+brasa_status task_send_bytes(task *t)
+{
+    const transform *f = &t->transform;
+    pictures_attr *p = &t->pictures.attr;
+    if (!t->ctx->device || !t->set || t->set->numbers)
+        return BRASA_OK;
+    t->pictures.input = t->input;
+    t->pictures.views = pool_text(&t->pool, "%s/views", t->input);
+    if (!t->pictures.views)
+        return fail_memory(t->ctx, strlen(t->input));
+    *p = (pictures_attr){.channels = t->shape[0], .height = t->shape[1], .width = t->shape[2], .scale = f->scale};
+    for (int c = 0; c < t->shape[0]; c++) {
+        p->mean[c] = f->mean.value[f->mean.count > 1 ? c : 0];
+        p->std[c] = f->std.value[f->std.count > 1 ? c : 0];
+    }
+    t->graph->pictures = &t->pictures;
+    return BRASA_OK;
+}
+
 void task_close(task *t)
 {
     brasa_graph_free(t->graph);
@@ -141,9 +160,22 @@ feeder_options task_feeding(const task *t, const brasa_session *s)
                             .budget = KEPT_BYTES};
 }
 
+brasa_status task_next(const task *t, loader *l, const batch **out)
+{
+    brasa_status status = t->intake ? intake_wait(t->intake) : BRASA_OK;
+    return status == BRASA_OK ? loader_next(l, out) : status;
+}
+
+static brasa_status feed_bytes(const task *t, brasa_session *s, const batch *b)
+{
+    const pictures_view *views;
+    brasa_status status = intake_send(t->intake, b, &views);
+    return status == BRASA_OK ? brasa_feed(s, t->pictures.views, views, (size_t)b->size * sizeof *views) : status;
+}
+
 brasa_status task_feed(const task *t, brasa_session *s, const batch *b)
 {
-    brasa_status status = session_feed(s, t->input, b->input, b->input_bytes);
+    brasa_status status = t->intake ? feed_bytes(t, s, b) : session_feed(s, t->input, b->input, b->input_bytes);
     if (status == BRASA_OK && !s->options.inference)
         status = brasa_feed(s, t->label, b->labels, (size_t)b->size * sizeof *b->labels);
     return status;
@@ -170,7 +202,7 @@ brasa_status task_measure(const task *t, brasa_session *s, loader *l, float *log
         const batch *b;
         if (stop && stop(user))
             return fail(t->ctx, BRASA_WRONG_STATE, "stopped while measuring");
-        if ((status = loader_next(l, &b)) == BRASA_OK && (status = measure_batch(t, s, b, logits)) == BRASA_OK)
+        if ((status = task_next(t, l, &b)) == BRASA_OK && (status = measure_batch(t, s, b, logits)) == BRASA_OK)
             metrics_add(m, logits, b->labels, b->size);
     }
     return status;

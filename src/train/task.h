@@ -5,6 +5,7 @@
 #define TRAIN_TASK_H
 
 #include "data/loader.h"
+#include "train/intake.h"
 #include "train/metrics.h"
 #include "train/session.h"
 #include "train/settings.h"
@@ -22,6 +23,8 @@ typedef struct task {
     const char *input, *label; /* names of the network's two inputs */
     int shape[3];              /* channels, height, width of the first, as transform_shape gives them */
     transform transform;
+    pictures_input pictures; /* of task_send_bytes */
+    intake *intake;          /* through which bytes go to a device, borrowed; NULL: numbers are fed */
 } task;
 
 /* A task is zero but for ctx, pool.ctx and settings. What these make is released by task_close, whatever they
@@ -32,10 +35,15 @@ brasa_status task_open_data(task *t, const char *spec);
 /* Builds the network: settings.model, or the file in which a run keeps it, for t->classes classes. Then settles the
  * transform, and checks that the set, where there is one, gives what the network takes. */
 brasa_status task_build(task *t, const char *model);
+/* Has sessions of the network take the bytes of pictures on a device, and do there what the transform says of them.
+ * Whoever feeds them then needs an intake. Elsewhere, and for tables, nothing changes. */
+brasa_status task_send_bytes(task *t);
 void task_close(task *t);
 
 /* How the set is fed to the network: for a session, or, where there is none yet (NULL), in the plain order. */
 feeder_options task_feeding(const task *t, const brasa_session *s);
+/* The loader's next batch, once the one before may be written over. */
+brasa_status task_next(const task *t, loader *l, const batch **out);
 /* A batch of such a feeder into its session, whose current program is for as many samples. */
 brasa_status task_feed(const task *t, brasa_session *s, const batch *b);
 

@@ -59,7 +59,7 @@ static brasa_status start_step(training *t)
 {
     unit *u = &t->unit;
     const batch *b;
-    brasa_status status = loader_next(u->train, &b);
+    brasa_status status = task_next(&t->task, u->train, &b);
     if (status == BRASA_OK)
         status = brasa_use(u->session, true, b->size);
     if (status == BRASA_OK)
@@ -278,6 +278,8 @@ static brasa_status begin(training *t)
     t->model = t->task.settings.model;
     if (status == BRASA_OK)
         status = task_build(&t->task, t->model);
+    if (status == BRASA_OK)
+        status = task_send_bytes(&t->task);
     const bool look = !t->needs || t->task.settings.skip_bad; /* what is left out is not planned for */
     return status == BRASA_OK && look ? examine(t) : status;
 }
@@ -326,6 +328,8 @@ static brasa_status go_on(training *t, run_info *r)
         status = task_open_data(&t->task, t->task.settings.data);
     if (status == BRASA_OK)
         status = task_build(&t->task, t->model);
+    if (status == BRASA_OK)
+        status = task_send_bytes(&t->task);
     if (status == BRASA_OK)
         status = examine(t);
     if (status == BRASA_OK && strcmp(r->hash, t->data.hash) != 0)
@@ -389,6 +393,7 @@ static brasa_status run_unit(training *t, int fold, bool *stopped, fold_result *
     const metrics *m = &t->unit.metrics;
     *out = (fold_result){fold, metrics_top1(m), metrics_top5(m), metrics_loss(m)};
     add_alarms(t, fold, &t->unit.alarms);
+    t->task.intake = NULL;
     unit_close(&t->unit);
     return status;
 }

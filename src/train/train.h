@@ -52,6 +52,7 @@ typedef struct unit {
     split split;
     brasa_session *session;
     feeder *feeder;
+    intake *intake;       /* of pictures on a device; else NULL */
     loader *train, *test; /* test is NULL where there is nothing to test on */
     float *class_weights; /* NULL: all classes count the same */
     float *logits;
@@ -71,9 +72,11 @@ typedef struct unit {
     double saved, reported; /* when, by the clock */
     brasa_memory memory;
     int64_t loader_bytes;
-    int64_t kept_bytes;  /* of them for decoded pictures, at most */
-    const char *kernels; /* their names, with blanks between them */
-    const char *choices; /* a number for which node has which */
+    int64_t kept_bytes;   /* of them for decoded pictures, at most */
+    int64_t intake_bytes; /* on a device: for batches of pictures on their way, */
+    int64_t stay_bytes;   /* and for all pictures of the set, which stay there; 0: they come anew in each epoch */
+    const char *kernels;  /* their names, with blanks between them */
+    const char *choices;  /* a number for which node has which */
 } unit;
 
 typedef enum train_event_kind {
@@ -121,6 +124,8 @@ typedef struct train_needs {
     brasa_memory memory; /* of the session, which evaluates too */
     int64_t loader;      /* bytes of loaders */
     int64_t kept;        /* bytes for decoded pictures, which give way where memory is short */
+    int64_t intake;      /* of a device's memory: bytes for batches on their way, */
+    int64_t stay;        /* and for pictures that stay there, which give way, too */
     fit fit;             /* with settings.mem, or on a device: what fits */
     fit_budget budget;   /* and what it was asked with */
 } train_needs;
@@ -187,10 +192,14 @@ brasa_status unit_split_batch(training *t, brasa_session_options *o);
 brasa_status unit_evaluate_at_once(training *t, const brasa_session_options *o, int64_t *out);
 /* unit_memory.c: once the session's memory is known: what the loaders take, and what of it is for kept pictures. */
 brasa_status unit_share_memory(training *t);
+/* unit_memory.c: after all, pictures do not stay on the device: the host keeps them. */
+void unit_come_anew(training *t);
 /* unit_memory.c: whether the session and the loaders need more than the budget. */
 bool unit_over_budget(const training *t);
 /* unit_memory.c: how the set is fed, with so many bytes for kept pictures. */
 feeder_options unit_feeding(const training *t, int64_t kept);
+/* unit_memory.c: how pictures go to a device; with `stay`, all of them stay there. */
+intake_options unit_intake(const training *t, bool stay);
 /* unit_memory.c: how the unit's samples are loaded, in batches of so many at most. */
 loader_options unit_loading(const training *t, bool train, int64_t size);
 

@@ -2,6 +2,7 @@
 #define _POSIX_C_SOURCE 200809L
 #include "backend/backend.h"
 #include "core/hash.h"
+#include "core/numeric.h"
 #include "core/replace.h"
 #include "train/checkpoint.h"
 #include "train/record.h"
@@ -185,6 +186,14 @@ static brasa_status make_programs(training *t, const brasa_session_options *o)
     return status;
 }
 
+/* Whether pictures on their way fit beside the session. */
+static bool has_room(const training *t)
+{
+    device *d = t->task.ctx->device;
+    const intake_options o = unit_intake(t, false);
+    return !t->task.graph->pictures || (uint64_t)intake_bytes(&o) <= d->free_memory(d);
+}
+
 /* A device without a budget of the user's is just tried: its memory is there or not, and planning costs time. False:
  * there is not enough of it for the batch as a whole, or something is wrong. */
 static bool fits_device(training *t, brasa_session_options *o, brasa_status *status)
@@ -195,8 +204,10 @@ static bool fits_device(training *t, brasa_session_options *o, brasa_status *sta
     o->parts = u->parts = 1;
     u->at_once = t->task.settings.batch;
     *status = make_programs(t, o);
-    if (*status != BRASA_OUT_OF_MEMORY)
-        return *status == BRASA_OK;
+    if (*status == BRASA_OK && has_room(t))
+        return true;
+    if (*status != BRASA_OK && *status != BRASA_OUT_OF_MEMORY)
+        return false;
     brasa_session_free(u->session);
     u->session = NULL;
     o->parts = 0;
@@ -241,11 +252,34 @@ static brasa_status make_loader(training *t, bool train, loader **out)
     return o.count ? loader_new(u->feeder, &o, out) : BRASA_OK;
 }
 
+/* Should the device have less memory by now than it had, pictures come anew in each epoch. */
+static brasa_status make_intake(training *t)
+{
+    unit *u = &t->unit;
+    if (!t->task.graph->pictures)
+        return BRASA_OK;
+    const intake_options most = unit_intake(t, true), least = unit_intake(t, false);
+    brasa_status status = u->stay_bytes ? intake_new(t->task.ctx, &most, &u->intake) : BRASA_OUT_OF_MEMORY;
+    if (status == BRASA_OUT_OF_MEMORY && u->stay_bytes)
+        unit_come_anew(t);
+    if (status == BRASA_OUT_OF_MEMORY)
+        status = intake_new(t->task.ctx, &least, &u->intake);
+    t->task.intake = u->intake;
+    if (status == BRASA_OK && u->stay_bytes)
+        train_say(t, TRAIN_NOTE, "the %d pictures stay on %s as bytes, %s, once they were there",
+                  (int)t->task.set->count, t->task.ctx->device->name, numeric_bytes((double)u->stay_bytes).text);
+    return status;
+}
+
 static brasa_status make_loaders(training *t)
 {
     unit *u = &t->unit;
+    brasa_status status = make_intake(t);
     const feeder_options f = unit_feeding(t, u->kept_bytes);
-    brasa_status status = feeder_new(t->task.ctx, &f, &u->feeder);
+    if (status == BRASA_OK)
+        status = feeder_new(t->task.ctx, &f, &u->feeder);
+    if (status == BRASA_OK && u->intake)
+        intake_serve(u->intake, u->feeder);
     if (status == BRASA_OK)
         status = make_loader(t, true, &u->train);
     return status == BRASA_OK ? make_loader(t, false, &u->test) : status;
@@ -290,7 +324,8 @@ brasa_status unit_open(training *t, int fold)
 
 void unit_close(unit *u)
 {
-    answers_free(u->answers); /* first: it waits for the device */
+    answers_free(u->answers); /* first: both wait for the device */
+    intake_free(u->intake);
     loader_free(u->train);
     loader_free(u->test);
     feeder_free(u->feeder);

@@ -3,7 +3,8 @@
  * Kept pictures give way first: they only save time. Then the batch is computed in parts, with the same result, where
  * the network allows it. A training that begins has all the memory that it will ever need.
  *
- * On a device the budget is one of its memory, where the session is alone: loaders and kept pictures are the host's.
+ * On a device the budget is one of its memory, where the session is, two batches of pictures on their way, and, in
+ * what is left, all pictures of the set, if they fit: loaders and kept pictures are the host's.
  */
 #include "backend/backend.h"
 #include "core/numeric.h"
@@ -15,6 +16,11 @@
 static int64_t least(int64_t a, int64_t b)
 {
     return a < b ? a : b;
+}
+
+static int64_t most(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
 }
 
 loader_options unit_loading(const training *t, bool train, int64_t size)
@@ -34,7 +40,28 @@ feeder_options unit_feeding(const training *t, int64_t kept)
     feeder_options f = task_feeding(&t->task, t->unit.session);
     f.sizes = t->data.size;
     f.budget = kept;
+    f.bytes = t->task.graph->pictures != NULL;
+    f.whole = f.bytes && t->unit.stay_bytes > 0;
     return f;
+}
+
+/* Bytes of pictures on their way to a device, for each sample of a batch: those of two batches. */
+static int64_t intake_sample(const training *t, bool stay)
+{
+    feeder_options f = unit_feeding(t, 0);
+    f.whole = stay;
+    return t->task.ctx->device && f.bytes ? 2 * feeder_largest(&f, t->task.shape) : 0;
+}
+
+intake_options unit_intake(const training *t, bool stay)
+{
+    const unit *u = &t->unit;
+    const int64_t size = most(t->task.settings.batch, u->at_once);
+    return (intake_options){.batch = size * intake_sample(t, stay) / 2,
+                            .size = (int32_t)size,
+                            .kept = stay ? u->stay_bytes : 0,
+                            .samples = t->task.set->count,
+                            .channels = t->task.shape[0]};
 }
 
 static int64_t feeder_size(const training *t, int64_t kept)
@@ -45,7 +72,7 @@ static int64_t feeder_size(const training *t, int64_t kept)
 
 static int64_t loader_size(const training *t, bool train, int64_t size)
 {
-    const feeder_options f = task_feeding(&t->task, t->unit.session);
+    const feeder_options f = unit_feeding(t, 0);
     loader_options o = unit_loading(t, train, size);
     o.batch = (int32_t)size;
     return o.count ? loader_bytes(&f, &o, t->task.shape) : 0;
@@ -55,7 +82,9 @@ static int64_t loader_size(const training *t, bool train, int64_t size)
 static fit_budget budget_of(const training *t)
 {
     if (t->task.ctx->device)
-        return (fit_budget){.bytes = (uint64_t)t->unit.budget, .enough = !t->task.settings.mem};
+        return (fit_budget){.bytes = (uint64_t)t->unit.budget,
+                            .enough = !t->task.settings.mem,
+                            .beside_sample = (uint64_t)intake_sample(t, false)};
     const int64_t train = loader_size(t, true, 2) - loader_size(t, true, 1),
                   test = loader_size(t, false, 2) - loader_size(t, false, 1);
     const int64_t rest = loader_size(t, true, 1) - train + loader_size(t, false, 1) - test;
@@ -74,7 +103,8 @@ static brasa_status refuse(const training *t, const fit *f, const fit_budget *b,
         snprintf(fitting, sizeof fitting, "the largest batch that fits is %lld, with %s", (long long)f->most,
                  numeric_bytes((double)fit_need(&f->at_most, b, f->most, 1)).text);
     if (beside)
-        snprintf(for_loader, sizeof for_loader, ", %s of them for the loader", numeric_bytes((double)beside).text);
+        snprintf(for_loader, sizeof for_loader, ", %s of them for %s", numeric_bytes((double)beside).text,
+                 t->task.ctx->device ? "pictures on their way" : "the loader");
     return fail(t->task.ctx, BRASA_BAD_ARGUMENT, "%s needs %s at batch %lld%s: does not fit %s%s%s; %s%s%s",
                 t->task.settings.model, numeric_bytes((double)need).text, (long long)size, for_loader,
                 numeric_bytes((double)b->bytes).text, t->task.ctx->device ? " of " : "",
@@ -120,7 +150,7 @@ static bool fits_at_once(training *t, brasa_session *planned, const brasa_memory
 {
     int64_t beside = feeder_size(t, 0) + loader_size(t, true, t->task.settings.batch) + loader_size(t, false, size);
     if (t->task.ctx->device)
-        beside = 0;
+        beside = most(t->task.settings.batch, size) * intake_sample(t, false);
     if ((int64_t)m->total + beside > t->unit.budget)
         return false;
     *status = brasa_session_prepare(planned, false, size);
@@ -159,7 +189,47 @@ static int64_t loaders_size(const training *t)
 /* What stands beside the session in the memory that has the budget; nothing is kept. */
 static int64_t beside_session(const training *t)
 {
-    return t->task.ctx->device ? 0 : loaders_size(t) + feeder_size(t, 0);
+    if (t->task.ctx->device)
+        return most(t->task.settings.batch, t->unit.at_once) * intake_sample(t, false);
+    return loaders_size(t) + feeder_size(t, 0);
+}
+
+/* What pictures may take that stay on the device: what is left of the budget, or a quarter of what is free beside the
+ * session. */
+static int64_t room_to_stay(const training *t)
+{
+    const unit *u = &t->unit;
+    const int64_t total = (int64_t)u->memory.total + beside_session(t);
+    if (t->task.settings.mem)
+        return t->task.settings.mem - total;
+    const int64_t left = (int64_t)fit_device_bytes(t->task.ctx), planned = t->needs ? total : beside_session(t);
+    return left > planned ? (left - planned) / 4 : 0;
+}
+
+/* Whether the pictures of the set stay on the device: all of them, or none. */
+static void decide_stay(training *t)
+{
+    unit *u = &t->unit;
+    const feeder_options f = unit_feeding(t, 0);
+    const int64_t all = f.bytes ? feeder_whole(&f, t->task.shape) : -1;
+    const int64_t size = most(t->task.settings.batch, u->at_once);
+    const int64_t more = all > 0 ? size * (intake_sample(t, true) - intake_sample(t, false)) : 0;
+    u->stay_bytes = all > 0 && all + more <= room_to_stay(t) ? all : 0;
+    u->intake_bytes = size * intake_sample(t, u->stay_bytes > 0);
+}
+
+static void share_host(training *t, int64_t kept)
+{
+    t->unit.kept_bytes = kept;
+    t->unit.loader_bytes = loaders_size(t) + feeder_size(t, kept);
+}
+
+void unit_come_anew(training *t)
+{
+    unit *u = &t->unit;
+    u->stay_bytes = 0;
+    u->intake_bytes = beside_session(t);
+    share_host(t, KEPT_BYTES);
 }
 
 bool unit_over_budget(const training *t)
@@ -168,19 +238,23 @@ bool unit_over_budget(const training *t)
     return budget && (int64_t)t->unit.memory.total + beside_session(t) > budget;
 }
 
-/* The programs for evaluation and for what is left at an epoch's end are there now, too. */
+/* The programs for evaluation and for what is left at an epoch's end are there now, too. What stays on the device
+ * need not be kept here. */
 brasa_status unit_share_memory(training *t)
 {
     unit *u = &t->unit;
+    if (t->task.ctx->device)
+        decide_stay(t);
     const int64_t budget = u->budget, none = feeder_size(t, 0), loaders = loaders_size(t);
     const int64_t left = budget - (int64_t)u->memory.total - beside_session(t);
     const int64_t table = feeder_size(t, 1) - none; /* which tells where kept pictures are */
     const bool any = !budget || t->task.ctx->device;
-    u->kept_bytes = any ? KEPT_BYTES : left > table ? least(left - table, KEPT_BYTES) : 0;
-    u->loader_bytes = loaders + feeder_size(t, u->kept_bytes);
+    share_host(t, u->stay_bytes ? 0 : any ? KEPT_BYTES : left > table ? least(left - table, KEPT_BYTES) : 0);
     if (t->needs) {
         t->needs->loader = loaders + none;
         t->needs->kept = u->loader_bytes - loaders - none;
+        t->needs->intake = u->intake_bytes;
+        t->needs->stay = u->stay_bytes;
         t->needs->parts = budget && left < 0 ? 0 : t->needs->parts;
         return BRASA_OK;
     }
