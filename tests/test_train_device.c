@@ -336,3 +336,55 @@ TEST(memory_is_short)
     stop();
     unsetenv("FAKE_CUDA_MEMORY");
 }
+
+/* --- what the GPU says of itself ---------------------------------------------------------------------------------
+ */
+
+static void check_record(const char *run, const char *file, const char *text)
+{
+    size_t bytes = 0;
+    char *all = file_of(run, file, &bytes);
+    if (!all || !memmem(all, bytes, text, strlen(text)))
+        test_fail(__FILE__, __LINE__, "%s has no %s: %.*s", file, text, all ? (int)bytes : 0, all);
+    free(all);
+}
+
+TEST(figures_of_the_gpu)
+{
+    HOST_OR_SKIP();
+    heard l;
+    train_result r;
+    start_on("cuda");
+    train_options o = plain(&l, run_folder("figures"));
+    CASE("read");
+    setenv("BRASA_NVML", TEST_FAKE_FOLDER "/libnvidia-ml.so.1", 1);
+    CHECK_STATUS(train_run(ctx, &o, &r), BRASA_OK);
+    CHECK_CLOSE(l.last.gpu_memory, 12.0 * (1 << 30), 0);
+    CHECK_CLOSE(l.last.gpu_utilization, 37, 0);
+    check_record(o.out, EPOCHS_FILE, "\"gpu_memory_bytes\":12884901888");
+    check_record(o.out, EPOCHS_FILE, "\"gpu_utilization\":37");
+    check_record(o.out, REPORT_FILE, "GPU utilization");
+    pool p = {.ctx = ctx};
+    train_figures *f;
+    int epochs;
+    CHECK_STATUS(run_epochs_read(&p, o.out, &f, &epochs), BRASA_OK);
+    CHECK(epochs == 3 && f[2].gpu_utilization == 37);
+    pool_free(&p);
+    CASE("not readable");
+    setenv("BRASA_NVML", "off", 1);
+    o = plain(&l, run_folder("none"));
+    CHECK_STATUS(train_run(ctx, &o, &r), BRASA_OK);
+    CHECK(isnan(l.last.gpu_memory) && isnan(l.last.gpu_utilization));
+    check_record(o.out, RUN_FILE, "not readable: BRASA_NVML is off");
+    check_record(o.out, REPORT_FILE, "not readable: BRASA_NVML is off");
+    stop();
+    CASE("nothing of it on the CPU");
+    start_on("cpu");
+    o = plain(&l, run_folder("cpu"));
+    CHECK_STATUS(train_run(ctx, &o, &r), BRASA_OK);
+    size_t bytes = 0;
+    char *all = file_of(o.out, EPOCHS_FILE, &bytes);
+    CHECK(all && !memmem(all, bytes, "gpu", 3));
+    free(all);
+    stop();
+}

@@ -111,7 +111,7 @@ static void plan_json(json *j, const unit *u)
 }
 
 /* Where it computes: nothing of it for the CPU, which is the machine's. */
-static void device_json(json *j, const device *d)
+static void device_json(json *j, const device *d, const gauge *g)
 {
     if (!d)
         return;
@@ -120,6 +120,7 @@ static void device_json(json *j, const device *d)
     json_text(j, "about", d->about);
     json_text(j, "missing", d->missing[0] ? d->missing : NULL);
     json_int(j, "memory_bytes", (int64_t)d->memory);
+    json_text(j, "figures", g->why[0] ? g->why : "NVML");
     json_close(j, '}');
 }
 
@@ -139,7 +140,7 @@ static brasa_status write_run(training *t, replacement *r)
     data_json(&j, t);
     network_json(&j, t);
     plan_json(&j, &t->unit);
-    device_json(&j, t->task.ctx->device);
+    device_json(&j, t->task.ctx->device, &t->gauge);
     if (t->options->facts)
         t->options->facts(&j);
     json_close(&j, '}');
@@ -188,7 +189,7 @@ static bool append(void *user, const char *text, size_t length)
     return true;
 }
 
-static line figures_line(const train_figures *f)
+static line figures_line(const train_figures *f, bool gpu)
 {
     line l = {.length = 0};
     json j = {.write = append, .user = &l};
@@ -202,6 +203,11 @@ static line figures_line(const train_figures *f)
     json_real(&j, "seconds", f->seconds);
     json_real(&j, "images_per_s", f->images_per_second);
     json_real(&j, "learning_rate", f->learning_rate);
+    if (gpu) {
+        if (isfinite(f->gpu_memory))
+            json_int(&j, "gpu_memory_bytes", (int64_t)f->gpu_memory);
+        json_real(&j, "gpu_utilization", f->gpu_utilization);
+    }
     json_close(&j, '}');
     return l;
 }
@@ -214,7 +220,7 @@ brasa_status record_epoch(training *t, const train_figures *f)
         return fail_memory(t->task.ctx, sizeof *grown);
     u->figures = grown;
     u->figures[u->place.epoch] = *f;
-    const line l = figures_line(f);
+    const line l = figures_line(f, t->task.ctx->device != NULL);
     const int fd = open(u->epochs, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
     if (fd < 0)
         return refuse(t, u->epochs);
@@ -240,7 +246,7 @@ brasa_status record_resume(training *t)
     replacement r;
     status = replace_begin(&r, t->task.ctx, u->epochs);
     for (int64_t i = 0; i < u->place.epoch && status == BRASA_OK; i++) {
-        const line l = figures_line(&u->figures[i]);
+        const line l = figures_line(&u->figures[i], t->task.ctx->device != NULL);
         status = replace_write(&r, l.text, l.length);
     }
     return replace_end(&r, status);

@@ -2,6 +2,7 @@
 #include "train/record.h"
 
 #include "backend/backend.h"
+#include "core/numeric.h"
 #include "core/replace.h"
 #include "report/run_report.h"
 
@@ -40,6 +41,25 @@ static void add_settings(sheet *s, const training *t)
     s->run.settings = s->settings;
 }
 
+/* Of all epochs: the most memory, and the mean of its utilization. */
+static void add_gpu(sheet *s, const training *t)
+{
+    int *count = &s->run.environment_count, known = 0;
+    const unit *u = &t->unit;
+    double most = 0, busy = 0;
+    for (int64_t i = 0; i < u->place.epoch; i++)
+        if (isfinite(u->figures[i].gpu_memory) && isfinite(u->figures[i].gpu_utilization)) {
+            most = fmax(most, u->figures[i].gpu_memory);
+            busy += u->figures[i].gpu_utilization;
+            known++;
+        }
+    const char *why = t->gauge.why[0] ? t->gauge.why : NULL;
+    add_fact(s->environment, count, "GPU memory in use, at most",
+             known ? pool_text(&s->pool, "%s", numeric_bytes(most).text) : why);
+    add_fact(s->environment, count, "GPU utilization in training",
+             known ? pool_text(&s->pool, "%.0f %%", busy / known) : why);
+}
+
 static void add_environment(sheet *s, const training *t)
 {
     int *count = &s->run.environment_count;
@@ -50,6 +70,7 @@ static void add_environment(sheet *s, const training *t)
     if (t->task.ctx->device) {
         add_fact(list, count, "device", t->task.ctx->device->name);
         add_fact(list, count, "of the device", t->task.ctx->device->about);
+        add_gpu(s, t);
     }
     add_fact(list, count, t->data.defined ? "data's definition, SHA-256" : "data, SHA-256", t->data.hash);
     add_fact(list, count, "samples",

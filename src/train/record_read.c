@@ -198,7 +198,9 @@ static brasa_status read_epoch(json_scan *s, char *key, void *user)
                 {"test_top5", &f->test_top5},
                 {"seconds", &f->seconds},
                 {"images_per_s", &f->images_per_second},
-                {"learning_rate", &f->learning_rate}};
+                {"learning_rate", &f->learning_rate},
+                {"gpu_memory_bytes", &f->gpu_memory},
+                {"gpu_utilization", &f->gpu_utilization}};
     if (strcmp(key, "epoch") == 0)
         return json_read_number(s, (uint64_t *)&f->epoch);
     for (size_t i = 0; i < sizeof list / sizeof list[0]; i++)
@@ -216,7 +218,12 @@ static bool read_line(json_scan *all, int count, train_figures *out)
     json_scan s = *all;
     s.end = end;
     all->at = end + 1;
-    *out = (train_figures){.test_loss = NAN, .test_accuracy = NAN, .test_top5 = NAN, .learning_rate = NAN};
+    *out = (train_figures){.test_loss = NAN,
+                           .test_accuracy = NAN,
+                           .test_top5 = NAN,
+                           .learning_rate = NAN,
+                           .gpu_memory = NAN,
+                           .gpu_utilization = NAN};
     return json_read_object(&s, read_epoch, out) == BRASA_OK && s.at == end && out->epoch == count + 1;
 }
 

@@ -86,7 +86,9 @@ static train_figures figures_of(const unit *u)
                            .test_top5 = NAN,
                            .seconds = p->seconds,
                            .images_per_second = (double)p->seen / p->seconds,
-                           .learning_rate = schedule_rate(&u->session->schedule, u->stepped + p->done - 1)};
+                           .learning_rate = schedule_rate(&u->session->schedule, u->stepped + p->done - 1),
+                           .gpu_memory = NAN,
+                           .gpu_utilization = NAN};
 }
 
 /* Counts the steps that were started, until only so many are left whose figures are awaited. */
@@ -110,6 +112,7 @@ static brasa_status count_steps(training *t, int left, double *before, float *lo
         p->seen += samples;
         p->seconds += now - *before;
         *before = now;
+        gauge_look(&t->gauge, now);
         const train_figures f = figures_of(u);
         train_tell(t, TRAIN_STEP, &f, NULL);
     }
@@ -126,6 +129,7 @@ static brasa_status train_epoch(training *t, bool *stopped)
     int64_t started = p->done;
     float loss = 0;
     u->stepped = brasa_session_steps(u->session) - p->done;
+    gauge_begin(&t->gauge);
     while (status == BRASA_OK && p->done < u->steps && !*stopped) {
         if (started < u->steps)
             status = start_step(t);
@@ -165,6 +169,7 @@ static brasa_status end_epoch(training *t, bool *stopped)
     unit *u = &t->unit;
     train_figures f = figures_of(u);
     brasa_status status = BRASA_OK;
+    gauge_end(&t->gauge, &f.gpu_memory, &f.gpu_utilization);
     if (u->test) {
         status = task_measure(&t->task, u->session, u->test, u->logits, &u->metrics, stopping, t);
         *stopped = status != BRASA_OK && stopping(t);
@@ -460,6 +465,7 @@ brasa_status train_run(brasa_context *ctx, const train_options *o, train_result 
     training t = {.options = o, .lock = -1, .task = {.ctx = ctx, .pool = {.ctx = ctx}, .settings = o->settings}};
     run_info before = {.pool = {.ctx = ctx}};
     *out = (train_result){0};
+    gauge_open(&t.gauge, ctx->device);
     brasa_status status = o->resume ? go_on(&t, &before) : begin(&t);
     if (status == BRASA_OK)
         status = run_units(&t, out);
@@ -469,6 +475,7 @@ brasa_status train_run(brasa_context *ctx, const train_options *o, train_result 
         snprintf(out->folder, sizeof out->folder, "%s", t.folder);
     unit_close(&t.unit);
     record_unlock(&t);
+    gauge_close(&t.gauge);
     dataset_report_free(&t.data);
     task_close(&t.task);
     run_free(&before);

@@ -12,6 +12,7 @@
 #include "data/split.h"
 #include "train/answers.h"
 #include "train/fit.h"
+#include "train/gauge.h"
 #include "train/task.h"
 
 #include <signal.h>
@@ -24,6 +25,7 @@ typedef struct train_figures {
     double seconds;                             /* of the epoch's steps */
     double images_per_second;                   /* in them */
     double learning_rate;                       /* of the last of them */
+    double gpu_memory, gpu_utilization;         /* bytes, at most, and percent, in the mean; NAN: not readable */
 } train_figures;
 
 /* Where a training stands: what a checkpoint holds beside the network's state. */
@@ -146,6 +148,7 @@ struct training {
     int64_t planned;     /* epochs, before it was told to go on; 0: it begins */
     bool recorded;       /* run.json is there and right */
     unit unit;           /* the one that is at work */
+    gauge gauge;         /* of the device */
     alarm_list alarms;   /* of all folds; without folds they are the unit's alone */
 };
 

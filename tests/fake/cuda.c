@@ -423,6 +423,7 @@ static brasa_status open_device(brasa_context *ctx, int index, device **out)
     }
     f->device = (device){.name = "cuda:0 fake",
                          .about = "no GPU: a stand-in for tests",
+                         .address = "0000:01:00.0", /* that of fake/nvml.c's */
                          .fuse = FUSE_ACTIVATIONS | FUSE_RESIDUALS | FUSE_FLAT | FUSE_FOLD | FUSE_POOLS | FUSE_SUMS,
                          .gather_updates = true,
                          .memory = memory ? strtoull(memory, NULL, 10) : 16ull << 30,

@@ -448,6 +448,8 @@ static void describe(cuda_device *c, const struct cudaDeviceProp *p, int index)
     c->queue.most_shared = p->sharedMemPerBlockOptin;
     c->queue.major = p->major;
     c->queue.minor = p->minor;
+    if (cudaDeviceGetPCIBusId(d->address, (int)sizeof d->address, index) != cudaSuccess)
+        d->address[0] = '\0';
     snprintf(d->about, sizeof d->about, "driver for CUDA %d.%d", driver / 1000, driver % 1000 / 10);
 }
 

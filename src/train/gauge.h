@@ -1,0 +1,30 @@
+/* gauge.h - what the GPU that trains says of itself while it does: NVML's figures, a few times a second. They count
+ * for everything that runs on it. */
+#ifndef TRAIN_GAUGE_H
+#define TRAIN_GAUGE_H
+
+#include "core/nvml.h"
+
+struct device;
+
+typedef struct gauge {
+    nvml *library; /* NULL: nothing can be read, or there is no device */
+    nvml_gpu *gpu;
+    char why[200]; /* "not readable: ..."; "": it is, or there is no device */
+    double next;   /* when to look again, by the clock */
+    /* since gauge_begin */
+    int looks;
+    double busy, memory; /* the sum of percents, and the most bytes */
+} gauge;
+
+/* Of a context's device; NULL: of none. */
+void gauge_open(gauge *g, const struct device *d);
+void gauge_close(gauge *g);
+/* An epoch begins. */
+void gauge_begin(gauge *g);
+/* Looks at it, if it is time. */
+void gauge_look(gauge *g, double now);
+/* The most bytes in use and the mean of its utilization, in percent, since gauge_begin; NAN: nothing was read. */
+void gauge_end(gauge *g, double *memory, double *utilization);
+
+#endif
