@@ -70,39 +70,39 @@ TEST(bytes)
 
 enum { MOST_KERNELS = 256 };
 
-typedef struct host_device {
+typedef struct near_device {
     device device;
     kernel kernels[MOST_KERNELS];
     int count;
-} host_device;
+} near_device;
 
-static void *host_get(device *d, size_t bytes)
+static void *near_get(device *d, size_t bytes)
 {
     (void)d;
     return aligned_alloc(256, (bytes + 255) / 256 * 256);
 }
 
-static void host_put(device *d, void *block)
+static void near_put(device *d, void *block)
 {
     (void)d;
     free(block);
 }
 
-static brasa_status host_copy(device *d, void *to, const void *from, size_t bytes)
+static brasa_status near_copy(device *d, void *to, const void *from, size_t bytes)
 {
     (void)d;
     memcpy(to, from, bytes);
     return BRASA_OK;
 }
 
-static brasa_status host_clear(device *d, void *to, size_t bytes)
+static brasa_status near_clear(device *d, void *to, size_t bytes)
 {
     (void)d;
     memset(to, 0, bytes);
     return BRASA_OK;
 }
 
-static brasa_status host_run(device *d, step *steps, int count, void **record)
+static brasa_status near_run(device *d, step *steps, int count, void **record)
 {
     brasa_status status = BRASA_OK;
     (void)d;
@@ -229,26 +229,26 @@ static brasa_status update_rounded(const step *s)
     return status;
 }
 
-static void add_kernel(host_device *d, kernel k)
+static void add_kernel(near_device *d, kernel k)
 {
     if (CHECK(d->count + 1 < MOST_KERNELS))
         d->kernels[d->count++] = k;
 }
 
 /* A context that works on the device; halves: weights are kept so. */
-static brasa_context *device_new(host_device *d, bool halves)
+static brasa_context *device_new(near_device *d, bool halves)
 {
     brasa_context *ctx = NULL;
-    *d = (host_device){.device = {.name = "this process",
+    *d = (near_device){.device = {.name = "this process",
                                   .kernels = d->kernels,
                                   .memory = UINT64_C(1) << 40,
-                                  .get = host_get,
-                                  .put = host_put,
-                                  .copy_in = host_copy,
-                                  .copy_out = host_copy,
-                                  .copy = host_copy,
-                                  .clear = host_clear,
-                                  .run = host_run}};
+                                  .get = near_get,
+                                  .put = near_put,
+                                  .copy_in = near_copy,
+                                  .copy_out = near_copy,
+                                  .copy = near_copy,
+                                  .clear = near_clear,
+                                  .run = near_run}};
     for (int i = 0; op_at(i); i++) {
         const kernel *from = reference(op_at(i));
         if (!from)
@@ -284,7 +284,7 @@ static void device_free(brasa_context *ctx)
 enum { CLASSES = 5, FEATURES = 13, BATCH = 6 };
 
 typedef struct run {
-    host_device device;
+    near_device device;
     brasa_context *ctx;
     brasa_graph *g;
     brasa_session *s;
@@ -455,7 +455,7 @@ TEST(numbers_of_all_kinds)
 TEST(large)
 {
     enum { ROW = 1031, COUNT = 1021 * ROW };
-    static host_device d;
+    static near_device d;
     brasa_context *ctx = device_new(&d, true);
     brasa_graph *g = brasa_graph_new(ctx);
     brasa_session *s = NULL;
