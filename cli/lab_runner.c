@@ -2,6 +2,7 @@
  *
  * Standard output carries lines of JSON and nothing else; what went wrong is the last of them. */
 #include "build_info.h"
+#include "device.h"
 #include "tuning.h"
 
 #include "lab/runner.h"
@@ -10,13 +11,17 @@
 static void tell_imported(runner *r)
 {
     json *j = &r->lines;
+    const bool device = r->ctx->device != NULL;
     runner_begin(r, "imported");
     json_text(j, "framework", "Brasa");
     json_text(j, "version", brasa_version());
     json_open(j, "detail", '{');
     json_int(j, "threads", brasa_context_threads(r->ctx));
-    json_text(j, "kernels", r->tuning ? "the fastest, timed once on this machine" : "the first that fit");
-    json_text(j, "onednn", library_onednn());
+    if (device)
+        place_json(j, r->ctx, r->precision);
+    json_text(j, "kernels", device || r->tuning ? "the fastest, timed once on this machine" : "the first that fit");
+    if (!device)
+        json_text(j, "onednn", library_onednn());
     json_text(j, "compiler", build_compiler());
     json_text(j, "loader", "one thread beside those that compute");
     json_close(j, '}');
@@ -42,9 +47,11 @@ static int do_errand(runner *r, const options *o, const errand *e)
     tuning_start(&kernels, &chosen);
     r->errand = e;
     r->tuning = tuning_wish(&kernels);
-    tell_imported(r);
-    if (!runner_takes(r))
+    if (!runner_takes(r)) {
+        tuning_end(&kernels);
         return DONE;
+    }
+    tell_imported(r);
     brasa_status status = runner_run(r);
     tuning_end(&kernels);
     const int code = status == BRASA_OK ? DONE : tell_failed(r, r->ctx, status);

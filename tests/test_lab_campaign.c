@@ -18,6 +18,7 @@ typedef struct fake {
     int opened, closed, compared;
     const char *broken;  /* the key of a cell whose files cannot be made */
     int64_t most_batch;  /* beyond it a run is out of memory; 0: any */
+    bool refuses;        /* at the gate, too, each does what its variant says, and the plain one refuses */
     const lab_cell *now; /* that was opened last */
 } fake;
 
@@ -37,9 +38,10 @@ static brasa_status fake_write(void *prepared, const lab_run *run, bool check, c
     const bool large = f->most_batch && run->cell->batch > f->most_batch;
     char text[300];
     snprintf(text, sizeof text, "{\"mode\": \"%s\", \"variant\": \"%s\", \"epochs\": %d}", check ? "check" : "train",
-             check || strcmp(run->variant, "other") == 0 ? "good"
-             : large                                     ? "memory_failed"
-                                                         : run->variant,
+             check && f->refuses                           ? (*run->variant ? run->variant : "refused")
+             : check || strcmp(run->variant, "other") == 0 ? "good"
+             : large                                       ? "memory_failed"
+                                                           : run->variant,
              (int)run->cell->epochs);
     write_file(path, text, strlen(text));
     return BRASA_OK;
@@ -186,6 +188,39 @@ TEST(everything_becomes_a_row)
     store_campaign *g;
     CHECK_STATUS(store_campaigns(s, &p, &g, &count), BRASA_OK);
     CHECK(count == 1 && g->finished);
+    pool_free(&p);
+    store_close(s);
+    stop();
+}
+
+/* Where Brasa itself cannot do it nobody can be compared; who has a reason of its own says that one. */
+TEST(everybody_says_why)
+{
+    if (!has_python())
+        SKIP("no python3");
+    start();
+    store *s = open_store("why.db");
+    const campaign_peer peers[] = {good,
+                                   {.name = "fake", .variant = "failed", .argv = python},
+                                   {.name = "fake", .variant = "good", .argv = python}};
+    const lab_cell cell = small_cell("a");
+    fake f = {.refuses = true};
+    campaign_options o = options_for(&f, s, &cell, 1, peers, 3);
+    campaign_result r;
+    CHECK_STATUS(campaign_run(ctx, &o, &r), BRASA_OK);
+    CHECK_INT(f.compared, 0);
+    pool p = {.ctx = ctx};
+    int count;
+    const store_row *rows = rows_of(s, &p, r.campaign, "a", &count);
+    CHECK_INT(count, 3);
+    CHECK_INT(rows_with(rows, count, "", "refused"), 1);
+    CHECK_INT(rows_with(rows, count, "failed", "failed"), 1);
+    CHECK_INT(rows_with(rows, count, "good", "failed"), 1);
+    for (int i = 0; i < count; i++)
+        CHECK_TEXT(rows[i].reason, strcmp(rows[i].variant, "failed") == 0 ? "it did not work"
+                                   : strcmp(rows[i].variant, "good") == 0
+                                       ? "Brasa, which all are compared with: refused: no such device here"
+                                       : "no such device here");
     pool_free(&p);
     store_close(s);
     stop();

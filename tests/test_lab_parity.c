@@ -74,12 +74,18 @@ static bool open_lab(void)
 }
 
 /* What the gate says of lines. */
-static parity judge(const char *text, size_t length)
+static parity judge_in(const char *precision, const char *text, size_t length)
 {
     parity p = {.status = PARITY_FAILED};
+    const parity_terms terms = {lab.e->graph, lab.e->weights, precision};
     const parity_account ours = {lab.ours.text, lab.ours.length}, theirs = {text, length};
-    CHECK_STATUS(parity_compare(lab.ctx, lab.e->graph, lab.e->weights, &ours, &theirs, &p), BRASA_OK);
+    CHECK_STATUS(parity_compare(lab.ctx, &terms, &ours, &theirs, &p), BRASA_OK);
     return p;
+}
+
+static parity judge(const char *text, size_t length)
+{
+    return judge_in("f32", text, length);
 }
 
 /* What the gate says of a runner that does another errand. */
@@ -289,6 +295,50 @@ TEST(another_seed_of_weights)
     CHECK_TEXT(parity_word(p.status), "different");
     CHECK_HAS(p.detail, "the first layer that differs is 'conv1' (conv2d");
     exchange_close(x);
+}
+
+/* --- precisions ---------------------------------------------------------------------------------------------- */
+
+/* Brasa's account with the first number behind `key`, from `after` on, so many times as large. */
+static const char *scaled(pool *p, const char *after, const char *key, double factor)
+{
+    const char *at = strstr(strstr(lab.ours.text, after), key) + strlen(key);
+    return pool_text(p, "%.*s%.17g%s", (int)(at - lab.ours.text), lab.ours.text, factor * strtod(at, NULL),
+                     at + strcspn(at, ",}"));
+}
+
+TEST(coarser_precisions_are_allowed_more)
+{
+    static const struct {
+        const char *after, *key;
+        double off;
+        const char *said[3]; /* of f32, tf32, bf16 */
+    } rows[] = {
+        {"\"output\"", "\"rms\":", 1e-3, {"different", "same", "same"}},
+        {"\"output\"", "\"rms\":", 1e-2, {"different", "different", "same"}},
+        {"\"output\"", "\"rms\":", 1e-1, {"different", "different", "different"}},
+        {"\"step\":1,\"loss\"", "\"loss\":", 2e-3, {"different", "same", "same"}},
+        {"\"step\":1,\"loss\"", "\"loss\":", 2e-2, {"different", "different", "same"}},
+        {"\"step\":1,\"loss\"", "\"loss\":", 1e-1, {"different", "different", "different"}},
+    };
+    static const char *const precisions[] = {"f32", "tf32", "bf16"};
+    REQUIRE(open_lab());
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        for (int k = 0; k < 3; k++) {
+            pool p = {.ctx = lab.ctx};
+            const char *text = scaled(&p, rows[i].after, rows[i].key, 1 + rows[i].off);
+            CASE("%s off by %g in %s", rows[i].key, rows[i].off, precisions[k]);
+            CHECK_TEXT(parity_word(judge_in(precisions[k], text, strlen(text)).status), rows[i].said[k]);
+            pool_free(&p);
+        }
+    CASE("twice the rate is found in all of them");
+    errand e = lab.right;
+    e.optimizer = "sgd lr=0.02 momentum=0.9";
+    printed lines;
+    CHECK_STATUS(run_errand(lab.ctx, &e, &lines), BRASA_OK);
+    for (int k = 0; k < 3; k++)
+        CHECK_TEXT(parity_word(judge_in(precisions[k], lines.text, lines.length).status), "different");
+    free(lines.text);
 }
 
 /* --- accounts that are none ---------------------------------------------------------------------------------- */

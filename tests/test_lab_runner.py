@@ -82,12 +82,14 @@ def test_check():
 
 
 def test_refusals():
-    for change, why in [({"device": "cuda"}, "CPU only"), ({"precision": "bf16"}, "f32 only"),
-                        ({"variant": "channels_last"}, "no such variant")]:
+    os.environ["BRASA_BACKENDS"] = os.getcwd()  # where there is none, whatever the machine has
+    for change, why in [({"device": "cuda"}, "there is no brasa_cuda.so in"), ({"precision": "bf16"}, "is for GPUs"),
+                        ({"device": "tpu"}, "tpu"), ({"variant": "channels_last"}, "no such variant")]:
         write_experiment(**change)
         code, lines, said = run("experiment.json")
         check("refused: %s" % change, code == 0 and lines[-1]["event"] == "refused" and why in lines[-1]["why"],
               (code, lines, said))
+    del os.environ["BRASA_BACKENDS"]
 
 
 def test_failures():

@@ -25,8 +25,9 @@ static brasa_status compare(void *prepared, pool *p, const process_result *brasa
                             store_parity *out)
 {
     const exchange *e = prepared;
+    const parity_terms terms = {e->graph, e->weights, e->cell->precision};
     parity found;
-    brasa_status status = parity_compare(p->ctx, e->graph, e->weights, &(parity_account){brasa->output, brasa->bytes},
+    brasa_status status = parity_compare(p->ctx, &terms, &(parity_account){brasa->output, brasa->bytes},
                                          &(parity_account){peer->output, peer->bytes}, &found);
     if (status != BRASA_OK)
         return status;

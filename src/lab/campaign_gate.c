@@ -51,15 +51,32 @@ static brasa_status run_reference(campaign *c, open_cell *x)
     return status;
 }
 
-/* What came of a peer's run, compared with Brasa's. */
+static bool is_done(const process_result *r)
+{
+    return strcmp(r->status, "done") == 0;
+}
+
+/* What came of a run that is not done. */
+static void tell_reason(const process_result *r, store_parity *out)
+{
+    out->status = strcmp(r->status, "refused") == 0 ? "refused" : "failed";
+    out->detail = r->reason;
+}
+
+/* What came of a peer's run, compared with Brasa's: its own reason comes before Brasa's. */
 static brasa_status judge(campaign *c, open_cell *x, const process_result *r, store_parity *out)
 {
     out->lines = r->output;
-    if (strcmp(r->status, "done") == 0)
+    if (is_done(r) && is_done(&c->account))
         return c->o->source.compare(x->prepared, &x->pool, &c->account, r, out);
-    out->status = strcmp(r->status, "refused") == 0 ? "refused" : "failed";
-    out->detail = r->reason;
-    return BRASA_OK;
+    if (!is_done(r)) {
+        tell_reason(r, out);
+        return BRASA_OK;
+    }
+    out->status = "failed"; /* there is nobody to be compared with */
+    out->detail =
+        pool_text(&x->pool, "Brasa, which all are compared with: %s: %s", c->account.status, c->account.reason);
+    return out->detail ? BRASA_OK : fail_memory(c->ctx, 0);
 }
 
 /* Runs the peer, and keeps what it is found to be. */
@@ -85,18 +102,16 @@ static brasa_status compare(campaign *c, open_cell *x, const campaign_peer *peer
     brasa_status status = run_reference(c, x);
     if (status != BRASA_OK || campaign_stopped(c))
         return status;
-    if (strcmp(c->account.status, "done") != 0) { /* nobody can be compared */
-        p.status = "failed";
-        p.detail =
-            pool_text(&x->pool, "Brasa, which all are compared with: %s: %s", c->account.status, c->account.reason);
-        return p.detail ? keep(c, &p) : fail_memory(c->ctx, 0);
-    }
     if (strcmp(peer->name, reference->name) != 0 || strcmp(peer->variant, reference->variant) != 0)
         return run_and_judge(c, x, peer, &p);
+    p.lines = c->account.output;
+    if (!is_done(&c->account)) {
+        tell_reason(&c->account, &p);
+        return keep(c, &p);
+    }
     p.status = "same";
     p.worst = 0;
     p.detail = "what the others are compared with";
-    p.lines = c->account.output;
     return keep(c, &p);
 }
 

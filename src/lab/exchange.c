@@ -147,7 +147,10 @@ static brasa_status read_optimizer(exchange *e, uint64_t *hash)
     json_open(&digest, NULL, '{');
     write_optimizer(e, &digest);
     json_close(&digest, '}');
-    e->key = pool_text(&e->pool, "%s, %s [%016llx]", e->cell->network, e->cell->optimizer, (unsigned long long)*hash);
+    const bool plain = strcmp(e->cell->device, "cpu") == 0; /* which has one precision */
+    e->key = pool_text(&e->pool, "%s, %s%s%s%s%s [%016llx]", e->cell->network, e->cell->optimizer, plain ? "" : ", ",
+                       plain ? "" : e->cell->device, plain ? "" : " ", plain ? "" : e->cell->precision,
+                       (unsigned long long)*hash);
     return e->key ? BRASA_OK : fail_memory(e->pool.ctx, strlen(e->cell->optimizer));
 }
 

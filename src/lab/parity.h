@@ -31,9 +31,13 @@ typedef struct parity_account {
     size_t length;
 } parity_account;
 
-/* graph and weights: the files of exchange.h that both were given. An error is one of Brasa's account or of the
- * files: whatever is wrong with the peer's is told in *out. */
-brasa_status parity_compare(brasa_context *ctx, const char *graph, const char *weights, const parity_account *brasa,
+/* What both were given: the files of exchange.h, and the precision, "f32", ... */
+typedef struct parity_terms {
+    const char *graph, *weights, *precision;
+} parity_terms;
+
+/* An error is one of Brasa's account or of the files: whatever is wrong with the peer's is told in *out. */
+brasa_status parity_compare(brasa_context *ctx, const parity_terms *terms, const parity_account *brasa,
                             const parity_account *peer, parity *out);
 
 #endif

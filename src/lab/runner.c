@@ -1,6 +1,7 @@
 /* runner.c - see runner.h. */
 #include "lab/runner.h"
 
+#include "train/settings.h"
 #include "train/train.h"
 
 #include <string.h>
@@ -28,13 +29,16 @@ void runner_say(runner *r, const char *event, const char *key, const char *text)
 bool runner_takes(runner *r)
 {
     const errand *e = r->errand;
-    const char *why = strcmp(e->device, "cpu") != 0      ? "this build of Brasa computes on the CPU only"
-                      : strcmp(e->precision, "f32") != 0 ? "Brasa computes in f32 only"
-                      : e->variant[0] && strcmp(e->variant, "untuned") != 0 ? "Brasa has no such variant"
-                                                                            : NULL;
-    if (why)
-        runner_say(r, "refused", "why", why);
-    return !why;
+    brasa_status status = e->variant[0] && strcmp(e->variant, "untuned") != 0
+                              ? fail(r->ctx, BRASA_NOT_FOUND, "Brasa has no such variant")
+                              : BRASA_OK;
+    if (status == BRASA_OK && strcmp(e->device, "cpu") != 0)
+        status = brasa_context_use(r->ctx, e->device);
+    if (status == BRASA_OK)
+        status = precision_read(r->ctx, e->precision, &r->precision);
+    if (status != BRASA_OK)
+        runner_say(r, "refused", "why", brasa_context_error(r->ctx));
+    return status == BRASA_OK;
 }
 
 brasa_status runner_graph(runner *r, bool whole, brasa_tensor *values, brasa_graph **out)
@@ -47,8 +51,11 @@ brasa_status runner_graph(runner *r, bool whole, brasa_tensor *values, brasa_gra
 brasa_status runner_session(runner *r, brasa_graph *g, int64_t size, const brasa_tuning *tuning, brasa_session **out)
 {
     const errand *e = r->errand;
-    const brasa_session_options o = {
-        .batch = size, .optimizer = e->optimizer, .seed = (uint64_t)e->seed, .tuning = tuning};
+    const brasa_session_options o = {.batch = size,
+                                     .optimizer = e->optimizer,
+                                     .seed = (uint64_t)e->seed,
+                                     .precision = r->precision,
+                                     .tuning = tuning};
     brasa_status status = brasa_session_new(g, &o, out);
     return status == BRASA_OK ? brasa_session_load(*out, e->weights, NULL, NULL) : status;
 }

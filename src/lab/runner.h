@@ -14,6 +14,7 @@ typedef struct runner {
     brasa_context *ctx;
     const errand *errand;
     const brasa_tuning *tuning; /* NULL: the first kernels that fit */
+    int32_t precision;          /* by runner_takes */
     json lines;                 /* an object with a line's end for each event */
     netjson network;
 } runner;
@@ -24,7 +25,8 @@ void runner_end(runner *r);
 /* {"event": ..., key: text} */
 void runner_say(runner *r, const char *event, const char *key, const char *text);
 
-/* Whether this runner can do the errand at all; else it has said why not. */
+/* Whether this runner can do the errand at all; else it has said why not. From here on the context computes on the
+ * errand's device. */
 bool runner_takes(runner *r);
 /* From "built" to "done". r->ctx, errand, tuning and lines are set; to be closed whatever came back. */
 brasa_status runner_run(runner *r);

@@ -249,12 +249,17 @@ static brasa_status do_step(runner *r, steps *t, const given *b, int64_t k)
 
 /* --- what rounding makes of it ------------------------------------------------------------------------------- */
 
-/* A third of all numbers one bit up, a third one bit down; the other `way`, other ones. */
-static void nudge(float *numbers, int64_t count, uint32_t way)
+/* A third of all numbers one bit up, a third one bit down; the other `way`, other ones. The bit is the last one that
+ * the precision has of a factor: a step in it is this share of a number, or less. */
+static void nudge(float *numbers, int64_t count, int32_t precision, uint32_t way)
 {
+    static const float shares[] = {[BRASA_F32] = 0, [BRASA_TF32] = 0x1p-10f, [BRASA_BF16] = 0x1p-7f};
+    const float share = shares[precision];
     for (int64_t i = 0; i < count; i++) {
         const uint32_t draw = (((uint32_t)i + way) * UINT32_C(2654435761) >> 16) % 3;
-        if (draw && numbers[i] != 0)
+        if (draw && share > 0)
+            numbers[i] *= draw == 1 ? 1 + share : 1 - share;
+        else if (draw && numbers[i] != 0)
             numbers[i] = nextafterf(numbers[i], draw == 1 ? INFINITY : -INFINITY);
     }
 }
@@ -272,7 +277,7 @@ static brasa_status nudge_params(runner *r, const steps *t, uint32_t way)
         status = numbers ? brasa_param_get(t->session, info.name, numbers, count)
                          : fail_memory(r->ctx, (size_t)count * sizeof *numbers);
         if (status == BRASA_OK) {
-            nudge(numbers, count, way);
+            nudge(numbers, count, r->precision, way);
             status = brasa_param_set(t->session, info.name, numbers, count);
         }
         pool_free(&p);
