@@ -80,6 +80,16 @@ class Tiny(runner.Peer):
     def test(self, x, y):
         return x.mean(), (y == 0).sum()
 
+    def device_peak(self):
+        return 5000 if self.e["device"] == "cuda" else None
+
+    def functions(self, batches):
+        if self.e["profile"] == "none":
+            return super().functions(batches)
+        if self.e["profile"] == "breaks":
+            raise KeyError("what")
+        return 2, [("short", 0.25, 4), ("never", 0, 0), ("long", 0.75, 2)]
+
 runner.main(Tiny())
 """
 
@@ -204,6 +214,15 @@ def test_loop(tiny, exchange):
     _, lines, _ = tiny("train", data=exchange.arrays(10, 0), epochs=1)
     check("no test part, no warm-up", not of(lines, "evaluation") and not of(lines, "first_step")
           and last(lines) == "done", lines)
+    check("no memory of a GPU, no profile", "device_peak" not in of(lines, "epoch")[0] and not of(lines, "profile"), lines)
+    _, lines, said = tiny("train", data=exchange.arrays(10, 0), epochs=1, device="cuda", profile="told")
+    check("memory of a GPU", of(lines, "epoch")[0].get("device_peak") == 5000, (lines, said))
+    check("functions, the longest first", of(lines, "profile")[0]["steps"] == 2 and of(lines, "profile")[0]["seconds"] == 1
+          and [(f["name"], f["seconds"], f["calls"]) for f in of(lines, "function")] ==
+          [("long", 0.75, 2), ("short", 0.25, 4)] and of(lines, "phase")[-1]["phase"] == "profile", (lines, said))
+    for kind, why in (("none", "this runner has no profile of Tiny"), ("breaks", "KeyError: 'what'")):
+        _, lines, said = tiny("train", data=exchange.arrays(10, 0), epochs=1, profile=kind)
+        check("no profile: " + kind, of(lines, "profile")[0].get("why") == why and last(lines) == "done", (lines, said))
 
 
 # --- frameworks -----------------------------------------------------------------------------------------------------
@@ -286,6 +305,39 @@ def compare(name, network, lines, reference, steps=3):
     check(name + ": known losses", near, (pairs, known))
 
 
+def test_precisions(peer, python, network, plain):
+    """bf16 is near to what f32 gives, and not the same; a processor has no tf32; what is not there is told."""
+    os.environ["ONEDNN_MAX_CPU_ISA"] = "AVX512_CORE"  # some virtual machines name instructions that they do not have
+    lines, tf32, cuda = many(peer, python, [network.experiment("check", "p%d.json" % i, **change) for i, change in enumerate(
+        ({"precision": "bf16"}, {"precision": "tf32"}, {"device": "cuda"}))])
+    del os.environ["ONEDNN_MAX_CPU_ISA"]
+    far = [max(abs(a[key] - b[key]) for key in ("mean", "rms")) / (b["rms"] + 1e-9)
+           for a, b in zip(of(lines, "output"), of(plain, "output"))]
+    check(peer + ": layers in bf16", far and 1e-4 < max(far) < 3e-2, (far, lines[-1:]))
+    losses = [(a["loss"], b["loss"]) for a, b in zip(of(lines, "loss"), of(plain, "loss"))]
+    check(peer + ": losses in bf16", len(losses) == 3 and abs(losses[0][0] - losses[0][1]) < 2e-2 * losses[0][1], losses)
+    check(peer + ": says how", "float32" in (of(lines, "imported") or [{"detail": {}}])[0]["detail"].get("precision", ""),
+          lines[:2])
+    check(peer + ": no tf32 here", last(tf32) == "refused" and "tf32 is for GPUs" in tf32[-1]["why"], tf32[-1:])
+    if last(cuda) == "refused":
+        check(peer + ": why there is no GPU", any(
+            text in cuda[-1]["why"] for text in ("is a CPU build: ", "sees no GPU")), cuda[-1:])
+    else:
+        compare(peer + " on the GPU", network, cuda, plain)
+
+
+def test_profile(peer, python, small):
+    path = small.experiment("train", "f.json", data=small.arrays(40, 0), epochs=1, batch=8, profile=True)
+    status, lines, said = run(python, os.path.join(PEERS, peer + ".py"), path)
+    told, found = of(lines, "profile"), of(lines, "function")
+    if peer == "pytorch":
+        check("pytorch: functions", status == 0 and told[0]["steps"] == 5 and len(found) > 5 and any(
+            "convolution" in f["name"] for f in found) and sum(f["seconds"] for f in found) <= told[0]["seconds"] + 1e-9,
+              (status, lines[-3:], said))
+    else:
+        check(peer + ": why there is no profile", status == 0 and told[0].get("why") and not found, (status, lines[-3:], said))
+
+
 def test_learning(peer, python, small, table):
     from small_data import png
     e = dict(optimizer=dict(O, lr=0.02, momentum=0.9), batch=8)
@@ -323,6 +375,9 @@ def test_frameworks(folder):
                 skip(title, lines[-1]["why"])
                 continue
             compare(title, networks[name], lines, known, 1 if (peer, name) in TIES else 3)
+        if peer in ("pytorch", "tensorflow", "jax"):
+            test_precisions(peer, python, networks["wide"], reference["wide"])
+            test_profile(peer, python, networks["small"])
         test_optimizers(peer, python, networks["table"])
         test_learning(peer, python, networks["small"], networks["table"])
 

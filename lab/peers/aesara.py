@@ -226,7 +226,7 @@ class Aesara(runner.Peer):
         from aesara.tensor.nnet import batchnorm as bn
         from aesara.tensor.signal.pool import pool_2d
         if e["device"] != "cpu":
-            raise runner.Refused("Aesara computes on the processor only")
+            raise runner.Refused("Aesara computes on the processor only: Theano's code for GPUs was taken out of it")
         if not aesara.config.cxx:
             raise runner.Refused("Aesara compiles with g++, and finds none")
         self.draw = MRG_RandomStream(e["seed"])

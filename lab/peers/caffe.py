@@ -224,7 +224,8 @@ class Caffe(runner.Peer):
         global caffe
         self.e, threads = e, e["threads"]
         if e["device"] != "cpu":
-            raise runner.Refused("this runner uses Caffe on the processor only")
+            raise runner.Refused("this runner uses Caffe on the processor only: Caffe 1.0 does not compile with "
+                                 "cuDNN 8 or later")
         for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
             os.environ[name] = str(threads)
         os.environ.setdefault("GLOG_minloglevel", "1")  # it tells about every layer

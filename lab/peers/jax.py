@@ -1,7 +1,8 @@
 """JAX as a peer of the lab: one jitted function for a training step, channels last, kernels H x W x I x O.
 
 JAX itself has neither layers nor optimizers nor a loader: layers are jax.numpy and lax, the updates are written by
-hand, as in its tutorials, and pictures come from runner.Loader (Pillow in threads).
+hand, as in its tutorials, and pictures come from runner.Loader (Pillow in threads). In bf16 the step casts pictures and
+parameters, and batch norm computes its statistics in float32.
 """
 import os
 
@@ -27,14 +28,15 @@ def window(x, node, start, function):
 
 
 def avgpool(x, node, p):
-    return window(x, node, 0.0, lax.add) / runner.pool_pixels(node)[None, :, :, None]
+    return window(x, node, 0.0, lax.add) / runner.pool_pixels(node)[None, :, :, None].astype(x.dtype)
 
 
 def adaptive_avgpool(x, node, p):
     (h, w), (high, wide) = node.in_shape[1:], node.size
     if (h, w) == (high, wide):
         return x
-    return jnp.einsum("ih,jw,nhwc->nijc", runner.adaptive_means(h, high), runner.adaptive_means(w, wide), x)
+    means = [runner.adaptive_means(*sides).astype(x.dtype) for sides in ((h, high), (w, wide))]
+    return jnp.einsum("ih,jw,nhwc->nijc", *means, x)
 
 
 def lrn(x, node, p):
@@ -74,13 +76,13 @@ def batchnorm(x, node, p, train, variance_of):
     """The output, and the new running statistics."""
     mean, var, new = p["running_mean"], p["running_var"], {}
     if train and not node.settings.get("frozen"):
-        axes = tuple(range(x.ndim - 1))
-        mean, var = x.mean(axes), x.var(axes)
+        axes, wide = tuple(range(x.ndim - 1)), x.astype(mean.dtype)
+        mean, var = wide.mean(axes), wide.var(axes)
         count, m = x.size // x.shape[-1], node.momentum
         new = {"running_mean": (1 - m) * p["running_mean"] + m * mean,
                "running_var": (1 - m) * p["running_var"] + m * variance_of(var, count)}
     y = (x - mean) * lax.rsqrt(var + node.epsilon)
-    return (y * p["weight"] + p["bias"] if node.affine else y), new
+    return (y * p["weight"] + p["bias"] if node.affine else y).astype(x.dtype), new
 
 
 def dropout(x, node, key):
@@ -162,13 +164,16 @@ def slots_of(rule, p):
 class Jax(runner.Peer):
     framework = "JAX"
     variants = ("jit",)
+    precisions = ("f32", "tf32", "bf16")
     channels_last = compiles = True
 
     def setup(self, e):
         global jax, jnp, lax
-        threads = e["threads"]
-        if e["device"] == "cpu":
+        threads, gpu = e["threads"], e["device"] != "cpu"
+        if not gpu:
             os.environ["JAX_PLATFORMS"] = "cpu"
+        # It would take three quarters of the GPU's memory at once, and nobody could see what it needs.
+        os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"
         # XLA takes as many threads as there are processors that it may run on: there is no other setting.
         few = len(os.sched_getaffinity(0)) > threads
         if e["device"] == "cpu" and few:
@@ -177,12 +182,25 @@ class Jax(runner.Peer):
         import jax.numpy as jnp
         from jax import lax
         self.e = e
-        if e["device"] != "cpu" and jax.default_backend() == "cpu":
-            raise runner.Refused("JAX %s sees no GPU" % jax.__version__)
-        jax.config.update("jax_default_matmul_precision", "float32")
+        if gpu and jax.default_backend() != "gpu":
+            from importlib.util import find_spec
+            plugin = any(find_spec("jax_cuda%s_plugin" % version) for version in ("12", "13"))
+            raise runner.Refused("JAX %s sees no GPU" % jax.__version__ if plugin else
+                                 "this JAX is a CPU build: it has no jax-cuda plugin (%s)" % jax.__version__)
+        if not gpu and e["precision"] == "tf32":
+            raise runner.Refused("tf32 is for GPUs")
+        self.kind = jnp.bfloat16 if e["precision"] == "bf16" else jnp.float32
+        jax.config.update("jax_default_matmul_precision",
+                          {"f32": "float32", "tf32": "tensorfloat32", "bf16": "default"}[e["precision"]])
         workers = runner.loader_threads(threads)
         detail = {"backend": jax.default_backend(), "threads": threads, "pinned_to_processors": few, "format": "NHWC",
                   "optimizer": "written by hand", "pictures": "Pillow in threads: %d" % workers}
+        if gpu:
+            detail.update(gpu=jax.devices()[0].device_kind, preallocated=False)
+        if e["precision"] != "f32":
+            detail["precision"] = {"tf32": "jax_default_matmul_precision tensorfloat32",
+                                   "bf16": "the step casts to bfloat16; parameters and updates are float32"
+                                   }[e["precision"]]
         return jax.__version__, detail
 
     def build(self, e, net):
@@ -207,9 +225,12 @@ class Jax(runner.Peer):
         counts = [a.size for a in jax.tree_util.tree_leaves(params)]
         return sum(counts), sum(counts), sum("weight" in p and p["weight"].ndim > 1 for p in params.values())
 
+    def cast(self, values):
+        return jax.tree_util.tree_map(lambda value: value.astype(self.kind), values)
+
     def step_of(self, net, rule):
         def loss_of(params, stats, x, y, key):
-            logits, fresh = forward(net, self.turn, params, stats, x, key, True)
+            logits, fresh = forward(net, self.turn, self.cast(params), stats, self.cast(x), key, True)
             return cross_entropy(logits, y), fresh
 
         def step(state, x, y, key):
@@ -226,7 +247,7 @@ class Jax(runner.Peer):
 
     def test_of(self, net):
         def test(params, stats, x, y):
-            logits, _ = forward(net, self.turn, params, stats, x, None, False)
+            logits, _ = forward(net, self.turn, self.cast(params), stats, self.cast(x), None, False)
             return cross_entropy(logits, y), (logits.argmax(1) == y).sum()
 
         return test
@@ -239,7 +260,7 @@ class Jax(runner.Peer):
         seen = {}
 
         def run(x):
-            forward(self.net, self.turn, params, stats, x, self.key, True, seen.__setitem__)
+            forward(self.net, self.turn, self.cast(params), stats, self.cast(x), self.key, True, seen.__setitem__)
             return dict(seen)
 
         values = jax.jit(run)(self.ready(x, x)[0])
@@ -263,9 +284,16 @@ class Jax(runner.Peer):
     def sync(self):
         jax.block_until_ready(self.state)
 
+    def device_peak(self):
+        stats = jax.devices()[0].memory_stats() if self.e["device"] != "cpu" else None
+        return stats.get("peak_bytes_in_use") if stats else None
+
+    def functions(self, batches):
+        raise runner.Unreadable("JAX writes its profile for TensorBoard, not for programs")
+
 
 def cross_entropy(logits, y):
-    return -jnp.take_along_axis(jax.nn.log_softmax(logits), y[:, None], 1).mean()
+    return -jnp.take_along_axis(jax.nn.log_softmax(logits.astype(jnp.float32)), y[:, None], 1).mean()
 
 
 if __name__ == "__main__":

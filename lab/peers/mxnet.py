@@ -200,9 +200,13 @@ class MXNet(runner.Peer):
         global mx, nn, gluon
         self.e, threads = e, e["threads"]
         os.environ["OMP_NUM_THREADS"] = str(threads)
+        os.environ["NVIDIA_TF32_OVERRIDE"] = "0"  # f32 is what was asked for
         import mxnet as mx
         from mxnet import gluon
         from mxnet.gluon import nn
+        if e["device"] != "cpu" and not mx.runtime.Features().is_enabled("CUDA"):
+            raise runner.Refused("this MXNet is a CPU build: its feature CUDA is off (%s); PyPI's mxnet-cu117 has it, "
+                                 "and needs CUDA 11.7 on the machine" % mx.__version__)
         if e["device"] != "cpu" and not mx.context.num_gpus():
             raise runner.Refused("MXNet %s sees no GPU" % mx.__version__)
         self.context = mx.cpu() if e["device"] == "cpu" else mx.gpu(0)

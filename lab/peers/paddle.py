@@ -147,22 +147,34 @@ class Arrays:
 class Paddle(runner.Eager):
     framework = "Paddle"
     variants = ("dynamic", "static")
+    precisions = ("f32", "bf16")
 
     def setup(self, e):
         global paddle, nn
         self.e, threads = e, e["threads"]
+        self.gpu = e["device"] != "cpu"
         os.environ["OMP_NUM_THREADS"] = os.environ["FLAGS_paddle_num_threads"] = str(threads)
+        os.environ["NVIDIA_TF32_OVERRIDE"] = "0"  # f32 is what was asked for; Paddle's own switches are many
         import paddle
         from paddle import nn
-        if e["device"] != "cpu" and not paddle.device.is_compiled_with_cuda():
-            raise runner.Refused("Paddle %s is built without CUDA" % paddle.__version__)
-        paddle.set_device("cpu" if e["device"] == "cpu" else "gpu")
+        if self.gpu and not paddle.device.is_compiled_with_cuda():
+            raise runner.Refused("this Paddle is a CPU build: paddle.device.is_compiled_with_cuda() is False (%s); "
+                                 "PyPI's newest for GPUs is 2.6.2, newer ones are in Paddle's own index"
+                                 % paddle.__version__)
+        if self.gpu and not paddle.device.cuda.device_count():
+            raise runner.Refused("Paddle %s, built for CUDA %s, sees no GPU"
+                                 % (paddle.__version__, paddle.version.cuda()))
+        paddle.set_device("gpu" if self.gpu else "cpu")
         paddle.seed(e["seed"])
         runner.numpy.random.seed(e["seed"])  # Paddle's sampler draws from it
         self.workers, self.static = runner.loader_threads(threads), e["variant"] == "static"
         detail = {"omp_threads": threads, "FLAGS_paddle_num_threads": threads, "format": "NCHW",
                   "static": self.static, "mkl": paddle.version.with_mkl,
                   "pictures": "Pillow in processes: %d" % self.workers}
+        if self.gpu:
+            detail.update(gpu=paddle.device.cuda.get_device_name(), cuda=paddle.version.cuda())
+        if e["precision"] == "bf16":
+            detail["precision"] = "paddle.amp.auto_cast O1 to bfloat16; parameters and updates are float32"
         return paddle.__version__, detail
 
     def build(self, e, net):
@@ -190,8 +202,8 @@ class Paddle(runner.Eager):
 
     def outputs(self, x, see):
         kept = [(tensor, tensor.numpy().copy()) for _, tensor in self.weights]
-        self.plain.see = lambda name, value: see(name, value.numpy())
-        with paddle.no_grad():
+        self.plain.see = lambda name, value: see(name, value.astype("float32").numpy())
+        with paddle.no_grad(), self.lowered():
             self.forward(x)
         self.plain.see = None
         for tensor, value in kept:
@@ -216,9 +228,18 @@ class Paddle(runner.Eager):
     def without_gradients(self):
         return paddle.no_grad()
 
+    def lowered(self):
+        return paddle.amp.auto_cast(self.e["precision"] == "bf16", level="O1", dtype="bfloat16")
+
     def sync(self):
-        if self.e["device"] != "cpu":
+        if self.gpu:
             paddle.device.synchronize()
+
+    def device_peak(self):
+        return paddle.device.cuda.max_memory_allocated() if self.gpu else None
+
+    def functions(self, batches):
+        raise runner.Unreadable("Paddle prints its profile, and hands nothing to programs")
 
 
 def optimizer(rule, params):

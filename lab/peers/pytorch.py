@@ -3,7 +3,7 @@
 Variants: contiguous, channels_last, compiled (torch.compile), compiled_channels_last. Pictures are read by Pillow and
 torchvision's transforms in worker processes; arrays lie in a TensorDataset and are indexed by whole batches.
 """
-import operator
+import itertools, operator
 
 import runner
 
@@ -123,19 +123,25 @@ def joined(graph, node, inputs):
 class PyTorch(runner.Eager):
     framework = "PyTorch"
     variants = ("contiguous", "channels_last", "compiled", "compiled_channels_last")
+    precisions = ("f32", "tf32", "bf16")
 
     def setup(self, e):
         global torch, nn
         import torch
         from torch import nn
         self.e, self.threads = e, e["threads"]
-        if e["device"] != "cpu" and not torch.cuda.is_available():
-            raise runner.Refused("PyTorch %s sees no CUDA device" % torch.__version__)
         self.device = "cpu" if e["device"] == "cpu" else "cuda"
+        if self.device == "cuda" and torch.version.cuda is None:
+            raise runner.Refused("this PyTorch is a CPU build: torch.version.cuda is None (%s)" % torch.__version__)
+        if self.device == "cuda" and not torch.cuda.is_available():
+            raise runner.Refused("PyTorch %s, built for CUDA %s, sees no GPU" % (torch.__version__, torch.version.cuda))
+        if self.device == "cpu" and e["precision"] == "tf32":
+            raise runner.Refused("tf32 is for GPUs")
         self.workers = runner.loader_threads(self.threads)
         torch.set_num_threads(self.threads)
         torch.manual_seed(e["seed"])
-        torch.backends.cudnn.allow_tf32 = False  # f32 is what was asked for
+        set_precision(e["precision"])
+        torch.backends.cudnn.benchmark = True  # as its users do for sizes that stay: of each kernel the fastest
         self.last, self.compiles = "channels_last" in e["variant"], "compiled" in e["variant"]
         detail = {"threads": torch.get_num_threads(), "interop_threads": torch.get_num_interop_threads(),
                   "blas": "mkl" if torch.backends.mkl.is_available() else "other",
@@ -143,7 +149,12 @@ class PyTorch(runner.Eager):
                   "format": "channels_last" if self.last else "contiguous",
                   "compiled": self.compiles, "pictures": "Pillow in processes: %d" % self.workers}
         if self.device == "cuda":
-            detail.update(gpu=torch.cuda.get_device_name(), cuda=torch.version.cuda)
+            detail.update(gpu=torch.cuda.get_device_name(), cuda=torch.version.cuda,
+                          cudnn=torch.backends.cudnn.version(), cudnn_benchmark=True)
+        if e["precision"] != "f32":
+            detail["precision"] = {"tf32": "factors of convolutions and matrix products cut to tf32",
+                                   "bf16": "torch.autocast to bfloat16; parameters and updates are float32"
+                                   }[e["precision"]]
         return torch.__version__, detail
 
     def build(self, e, net):
@@ -194,10 +205,10 @@ class PyTorch(runner.Eager):
             def run_node(self, n):
                 result = super().run_node(n)
                 if n in names:
-                    see(names[n], result.cpu().numpy())
+                    see(names[n], result.float().cpu().numpy())
                 return result
 
-        with torch.no_grad():
+        with torch.no_grad(), self.lowered():
             Watched(self.plain).run(self.ready(x, torch.zeros(1))[0])
 
     def params(self):
@@ -220,9 +231,38 @@ class PyTorch(runner.Eager):
     def without_gradients(self):
         return torch.no_grad()
 
+    def lowered(self):
+        return torch.autocast(self.device, torch.bfloat16, enabled=self.e["precision"] == "bf16")
+
     def sync(self):
         if self.device == "cuda":
             torch.cuda.synchronize()
+
+    def device_peak(self):
+        return torch.cuda.max_memory_allocated() if self.device == "cuda" else None
+
+    def functions(self, batches):
+        from torch.profiler import ProfilerActivity, profile
+        gpu, steps = self.device == "cuda", 0
+        with profile(activities=[ProfilerActivity.CPU] + [ProfilerActivity.CUDA] * gpu) as seen:
+            for x, y in itertools.islice(batches, 8):
+                self.step(x, y)
+                steps += 1
+            self.sync()
+        all_of_it = seen.key_averages()
+        time = ("self_cpu_time_total" if not gpu else "self_device_time_total" if
+                hasattr(all_of_it[0], "self_device_time_total") else "self_cuda_time_total")  # its name till 2.3
+        return steps, [(e.key, 1e-6 * getattr(e, time), e.count) for e in all_of_it
+                       if (str(e.device_type) == "DeviceType.CUDA") == gpu]
+
+
+def set_precision(word):
+    """Of convolutions and matrix products of floats on a GPU."""
+    b, on = torch.backends, word == "tf32"
+    if hasattr(b, "fp32_precision"):  # since 2.9; the older names must then not be used
+        b.cuda.matmul.fp32_precision = b.cudnn.conv.fp32_precision = "tf32" if on else "ieee"
+    else:
+        b.cuda.matmul.allow_tf32 = b.cudnn.allow_tf32 = on
 
 
 def optimizer(rule, params):

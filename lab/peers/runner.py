@@ -7,7 +7,7 @@ and ends with `runner.main(NAME())`. README.md tells about the lines and about a
   - nothing but numpy is needed (and Pillow, for those who take their pictures from Loader);
   - it works with Python 3.6, which the older frameworks ask for.
 """
-import collections, concurrent.futures, json, math, os, re, struct, sys, time, traceback
+import collections, concurrent.futures, contextlib, json, math, os, re, struct, sys, time, traceback
 
 # A file jax.py beside this one must not be found in the place of the framework of that name.
 HERE = os.path.dirname(os.path.realpath(__file__))
@@ -19,8 +19,15 @@ MEMORY = re.compile("out of memory|not enough memory|n.t allocate|cannot allocat
                     "failed to allocate|bad_alloc|resource_?exhausted|MemoryError|alloc_failed", re.I)
 
 
+PROFILE_MOST = 40  # functions that are told, the longest first
+
+
 class Refused(Exception):
     """The experiment is not one for this peer, or not on this machine: a row that says why, and no failure."""
+
+
+class Unreadable(Exception):
+    """What was asked for cannot be told, and why: the rest goes on."""
 
 
 # --- lines ----------------------------------------------------------------------------------------------------------
@@ -388,6 +395,7 @@ class Peer:
 
     framework = ""  # its name, as people write it
     variants = ("",)  # forms in which it can run; the first is the plain one, which "" means too
+    precisions = ("f32",)  # on some device; setup() refuses what this one has not
     channels_last = False  # how values lie that outputs() sees
     compiles = False  # a program for each size of batch; may be set in setup()
 
@@ -430,6 +438,15 @@ class Peer:
 
     def sync(self):
         """Returns when all that was asked for is done."""
+
+    def device_peak(self):
+        """Bytes of a GPU's memory that were taken at most, as the framework counts them; None: it does not."""
+        return None
+
+    def functions(self, batches):
+        """What a few training steps spend their time with, by the framework's own profiler: the number of steps, and
+        (name, seconds, calls) of each function, of all steps together. GPU: of its kernels."""
+        raise Unreadable("this runner has no profile of %s" % self.framework)
 
     def floats(self, values):
         return [float(v) for v in values]
@@ -494,9 +511,14 @@ class Eager(Peer):
         """The framework's context for evaluation."""
         raise NotImplementedError
 
+    def lowered(self):
+        """The framework's context for a network that computes in another precision than its parameters have."""
+        return contextlib.ExitStack()  # which does nothing, in Python 3.6 too
+
     def step(self, x, y):
         x, y = self.ready(x, y)
-        loss = self.loss(self.model(x), y)
+        with self.lowered():
+            loss = self.loss(self.model(x), y)
         loss.backward()
         if self.before_step:
             self.before_step()
@@ -515,8 +537,9 @@ class Eager(Peer):
 
     def test(self, x, y):
         x, y = self.ready(x, y)
-        logits = self.model(x)
-        return self.loss(logits, y), (logits.argmax(1) == y).sum()
+        with self.lowered():
+            logits = self.model(x)
+            return self.loss(logits, y), (logits.argmax(1) == y).sum()
 
 
 def weighted(losses, sizes):
@@ -564,8 +587,8 @@ def check(peer, e, lines):
 class Report:
     """The lines of phases, and their clock."""
 
-    def __init__(self, lines):
-        self.lines = lines
+    def __init__(self, lines, peer):
+        self.lines, self.peer = lines, peer
 
     def begin(self, phase, n=0):
         self.lines.say("phase", phase=phase, epoch=n)
@@ -575,16 +598,33 @@ class Report:
         return time.monotonic() - self.begun
 
     def epoch(self, images, steps, loss, accuracy):
-        self.lines.say("epoch", epoch=self.n, seconds=self.seconds(), images=images, steps=steps, loss=loss,
-                       accuracy=accuracy)
+        seconds, peak = self.seconds(), self.peer.device_peak()
+        more = {} if peak is None else {"device_peak": int(peak)}
+        self.lines.say("epoch", epoch=self.n, seconds=seconds, images=images, steps=steps, loss=loss,
+                       accuracy=accuracy, **more)
 
     def evaluation(self, images, loss, accuracy):
         self.lines.say("evaluation", epoch=self.n, seconds=self.seconds(), images=images, loss=loss,
                        accuracy=accuracy)
 
 
+def profile(peer, batches, report, lines):
+    """The functions that take the time, the longest first. What is wrong here does not spoil what was timed."""
+    report.begin("profile")
+    try:
+        steps, found = peer.functions(batches)
+    except Exception as error:
+        why = one_line(error)
+        lines.say("profile", why=why if isinstance(error, Unreadable) else "%s: %s" % (type(error).__name__, why))
+        return
+    found = sorted((f for f in found if f[1] > 0), key=lambda f: -f[1])
+    lines.say("profile", steps=steps, seconds=float(sum(f[1] for f in found)))
+    for name, seconds, calls in found[:PROFILE_MOST]:
+        lines.say("function", name=name[:300], seconds=float(seconds), calls=int(calls))
+
+
 def train(peer, e, lines):
-    report = Report(lines)
+    report = Report(lines, peer)
     report.begin("load")
     data = Data(e)
     learn, warmup = peer.loader(data.part("train")), e.get("warmup_steps", 0)
@@ -601,6 +641,8 @@ def train(peer, e, lines):
             lines.say("first_step", seconds=report.seconds())
             first = first[:1]
     peer.fit(learn, test, e["epochs"], report)
+    if e.get("profile"):
+        profile(peer, learn, report, lines)
 
 
 def run(peer, e, lines):
@@ -609,8 +651,9 @@ def run(peer, e, lines):
     e["variant"] = e.get("variant") or peer.variants[0]
     if e["variant"] not in peer.variants:
         raise Refused("%s has no variant '%s', only %s" % (peer.framework, e["variant"], ", ".join(peer.variants)))
-    if e.get("precision", "f32") != "f32":
-        raise Refused("this runner trains in f32 only, not in %s" % e["precision"])
+    e.setdefault("precision", "f32")
+    if e["precision"] not in peer.precisions:
+        raise Refused("this runner trains in %s, not in %s" % (" and ".join(peer.precisions), e["precision"]))
     try:
         version, detail = peer.setup(e)
     except ImportError as error:

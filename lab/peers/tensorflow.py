@@ -73,7 +73,11 @@ def lrn(x, node):
         raise runner.Refused("TensorFlow's LRN has windows of odd size only, not of %d" % node.size)
     alpha = node.alpha / node.size if node.divide else node.alpha
     settings = {"depth_radius": node.size // 2, "bias": node.k, "alpha": alpha, "beta": node.beta}
-    return keras.layers.Lambda(lambda v: tf.nn.local_response_normalization(v, **settings), tuple(x.shape[1:]))(x)
+
+    def normal(v):  # which TensorFlow has not for bfloat16
+        return tf.cast(tf.nn.local_response_normalization(tf.cast(v, tf.float32), **settings), v.dtype)
+
+    return keras.layers.Lambda(normal, tuple(x.shape[1:]))(x)
 
 
 def reshape(x, node):
@@ -183,6 +187,7 @@ def optimizer(rule):
 class TensorFlow(runner.Peer):
     framework = "TensorFlow"
     variants = ("function", "jit")
+    precisions = ("f32", "tf32", "bf16")
     channels_last = True
 
     def setup(self, e):
@@ -192,18 +197,35 @@ class TensorFlow(runner.Peer):
             os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
         import tensorflow as tf
         import keras
-        self.e, threads = e, e["threads"]
-        if e["device"] != "cpu" and not tf.config.list_physical_devices("GPU"):
-            raise runner.Refused("TensorFlow %s sees no GPU" % tf.__version__)
+        self.e, threads, self.gpu = e, e["threads"], e["device"] != "cpu"
+        if self.gpu and not tf.test.is_built_with_cuda():
+            raise runner.Refused("this TensorFlow is a CPU build: tf.test.is_built_with_cuda() is False (%s)"
+                                 % tf.__version__)
+        if self.gpu and not tf.config.list_physical_devices("GPU"):
+            raise runner.Refused("TensorFlow %s, built for CUDA, sees no GPU: its libraries may be missing "
+                                 "(tensorflow[and-cuda] brings them)" % tf.__version__)
+        if not self.gpu and e["precision"] == "tf32":
+            raise runner.Refused("tf32 is for GPUs")
         tf.config.threading.set_intra_op_parallelism_threads(threads)
         tf.config.threading.set_inter_op_parallelism_threads(threads)
-        if e["device"] != "cpu":
-            tf.config.experimental.enable_tensor_float_32_execution(False)  # f32 is what was asked for
+        if self.gpu:
+            tf.config.experimental.enable_tensor_float_32_execution(e["precision"] == "tf32")
+            # It would take all of the GPU's memory at once, and nobody could see what it needs.
+            tf.config.experimental.set_memory_growth(tf.config.list_physical_devices("GPU")[0], True)
+        if e["precision"] == "bf16":
+            keras.config.set_dtype_policy("mixed_bfloat16")
         keras.utils.set_random_seed(e["seed"])
         self.workers, self.compiles = runner.loader_threads(threads), e["variant"] == "jit"
         detail = {"keras": keras.__version__, "intra_op_threads": threads, "inter_op_threads": threads,
                   "format": "NHWC", "compiled": self.compiles,
                   "pictures": "tf.data, threads: %d" % self.workers}
+        if self.gpu:
+            about = tf.config.experimental.get_device_details(tf.config.list_physical_devices("GPU")[0])
+            detail.update(gpu=about.get("device_name", "unknown"), memory_growth=True)
+        if e["precision"] != "f32":
+            detail["precision"] = {"tf32": "enable_tensor_float_32_execution",
+                                   "bf16": "Keras' policy mixed_bfloat16; the last layer's output is float32"
+                                   }[e["precision"]]
         return tf.__version__, detail
 
     def build(self, e, net):
@@ -220,7 +242,10 @@ class TensorFlow(runner.Peer):
             values[node.output] = value
         self.names = [node.name for node in net.nodes]
         self.all = keras.Model(values["image"], [values[node.output] for node in net.nodes])
-        self.model = keras.Model(values["image"], values[net.nodes[-1].output])
+        logits = values[net.nodes[-1].output]
+        if e["precision"] == "bf16":  # as Keras' guide to mixed precision says
+            logits = keras.layers.Activation("linear", dtype="float32")(logits)
+        self.model = keras.Model(values["image"], logits)
         self.fill(net, permute)
         self.model.compile(optimizer(runner.Rule(e)), keras.losses.SparseCategoricalCrossentropy(from_logits=True),
                            metrics=["accuracy"], jit_compile=self.compiles)
@@ -247,7 +272,7 @@ class TensorFlow(runner.Peer):
         kept = [(v, v.numpy()) for v in self.model.non_trainable_variables]
         values = self.all(x, training=True)
         for name, value in zip(self.names, values if isinstance(values, list) else [values]):
-            see(name, value.numpy())
+            see(name, tf.cast(value, tf.float32).numpy())
         for variable, value in kept:
             variable.assign(value)
 
@@ -281,13 +306,23 @@ class TensorFlow(runner.Peer):
         for arguments in first:
             self.model.fit(verbose=0, **arguments)
 
+    def sync(self):
+        if self.gpu:
+            tf.test.experimental.sync_devices()
+
+    def device_peak(self):
+        return tf.config.experimental.get_memory_info("GPU:0")["peak"] if self.gpu else None
+
+    def functions(self, batches):
+        raise runner.Unreadable("TensorFlow writes its profile for TensorBoard, not for programs")
+
     def fit(self, learn, test, epochs, report):
         arguments, images = learn
         more, tested = test or ({}, 0)
         if test:
             more = {"validation_data": (more["x"], more["y"]) if "y" in more else more["x"],
                     "validation_batch_size": more.get("batch_size")}
-        told = teller(report, (images, -(-images // self.e["batch"])), tested)
+        told = teller(self, report, (images, -(-images // self.e["batch"])), tested)
         self.model.fit(epochs=epochs, verbose=0, callbacks=[told], **arguments, **more)
 
 
@@ -315,7 +350,7 @@ def reader(part):
     return read
 
 
-def teller(report, learnt, tested):
+def teller(peer, report, learnt, tested):
     """fit() calls it; between an epoch's steps and its end lies the evaluation."""
 
     class Teller(keras.callbacks.Callback):
@@ -323,6 +358,7 @@ def teller(report, learnt, tested):
             report.begin("epoch", epoch + 1)
 
         def tell_epoch(self):
+            peer.sync()
             result = {key: float(value) for key, value in self.model.get_metrics_result().items()}
             report.epoch(*learnt, result["loss"], result["accuracy"])
 
