@@ -132,7 +132,7 @@ TEST(figures_of_one_process)
     CHECK(t.faults > 10);
     CHECK(t.cpu_mean > 0.05 && t.cpu_mean < 4);
     CHECK(t.share >= 0 && t.share < 0.05);
-    CHECK_HAS(t.gpu_why, "no GPU");
+    CHECK(t.gpu_peak == -1 && isnan(t.gpu_busy) && !t.gpu_why); /* nobody asked */
     CHECK(isnan(t.energy_j) == (t.energy_why != NULL));
     REQUIRE(count >= 3);
     double cpu = 0, before = 0;
@@ -400,6 +400,81 @@ TEST(energy_that_cannot_be_read)
     CHECK_HAS(e.why, "intel-rapl:0/energy_uj: No such file");
     energy_close(&e);
     remove_zones();
+}
+
+/* --- a GPU, by a library that stands in for NVIDIA's: fake/nvml.c has the numbers ------------------------------ */
+
+static void wait_a_while(void)
+{
+    sleep_for(0.6);
+}
+
+/* What is said of a child. `by`: how its memory is known; "pid", "growth" or "" for not at all. */
+static monitor_totals watch_gpu(pool *p, const char *by, const char *fails, store_sample *last)
+{
+    monitor_totals t = monitor_nothing();
+    store_sample *s = NULL;
+    int count = 0;
+    char pid[16] = "1";
+    monitor *m;
+    setenv("BRASA_NVML", TEST_FAKE_NVML, 1);
+    setenv("FAKE_NVML_FAILS", fails, 1);
+    setenv("FAKE_NVML_GB", "12", 1);
+    if (CHECK(monitor_start(ctx, &(monitor_options){.gpu = true}, &m) == BRASA_OK)) {
+        const pid_t child = run_child(wait_a_while);
+        if (strcmp(by, "pid") == 0)
+            snprintf(pid, sizeof pid, "%d", (int)child);
+        setenv("FAKE_NVML_PID", pid, 1);
+        if (strcmp(by, "growth") == 0)
+            setenv("FAKE_NVML_GB", "17", 1);
+        monitor_follow(m, child);
+        CHECK(follow(m, 20));
+        CHECK_STATUS(monitor_results(m, p, &t, &s, &count), BRASA_OK);
+    }
+    if (CHECK(count > 0))
+        *last = s[count - 1];
+    monitor_end(m);
+    return t;
+}
+
+TEST(gpu_of_a_run)
+{
+    start();
+    pool p = {.ctx = ctx};
+    store_sample s = {0};
+    CASE("its process is known there");
+    monitor_totals t = watch_gpu(&p, "pid", "", &s);
+    CHECK_INT(t.gpu_peak, 3ll << 30);
+    CHECK_CLOSE(t.gpu_busy, 0.37, 1e-9);
+    CHECK(t.gpu_energy_j >= 1 && t.gpu_energy_j <= 8); /* one for each look but the first */
+    CHECK_CLOSE(t.gpu_power * 0.5, t.gpu_energy_j, 0.3 * t.gpu_energy_j);
+    CHECK(!t.gpu_why);
+    CHECK_INT(s.gpu_memory, 3ll << 30);
+    CHECK(s.gpu_busy == 0.37 && s.gpu_power == 250.5);
+    CASE("only the GPU's memory has grown");
+    t = watch_gpu(&p, "growth", "", &s);
+    CHECK_INT(t.gpu_peak, 5ll << 30);
+    CHECK_CLOSE(t.gpu_busy, 0.37, 1e-9);
+    CASE("no counter: power and time");
+    t = watch_gpu(&p, "pid", "energy", &s);
+    CHECK_CLOSE(t.gpu_power, 250.5, 1e-6);
+    CHECK(!t.gpu_why);
+    CASE("no power: the counter alone");
+    t = watch_gpu(&p, "pid", "power", &s);
+    CHECK(t.gpu_energy_j >= 1 && isnan(s.gpu_power));
+    CHECK_TEXT(t.gpu_why, "not readable: NVML says of the power: Not Supported");
+    CASE("a run that computes elsewhere");
+    t = watch_gpu(&p, "", "", &s);
+    CHECK_INT(t.gpu_peak, -1);
+    CHECK(isnan(t.gpu_busy) && isnan(t.gpu_energy_j));
+    CHECK_TEXT(t.gpu_why, "not readable: the run was not seen on any GPU");
+    CASE("no GPU");
+    t = watch_gpu(&p, "", "init", &s);
+    CHECK_TEXT(t.gpu_why, "not readable: NVML says of the driver: Not Supported");
+    unsetenv("BRASA_NVML");
+    unsetenv("FAKE_NVML_FAILS");
+    pool_free(&p);
+    stop();
 }
 
 TEST(memory_runs_out)

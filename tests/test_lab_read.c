@@ -45,7 +45,10 @@ static void add_row(store *s, int64_t cell, const char *peer, int repeat, double
     const store_sample samples[] = {
         {.at = 0, .cpu = 0, .rss = 1000, .pss = -1, .threads = 1, .phase = "load"},
         {.at = 0.1, .cpu = 1.9, .rss = 2000, .pss = 1500, .threads = 3, .phase = "epoch"}};
-    CHECK_STATUS(store_add_row(s, &row, epochs, fails ? 0 : 3, samples, 2), BRASA_OK);
+    CHECK_STATUS(
+        store_add_row(
+            s, &row, &(store_details){.epochs = epochs, .nepochs = fails ? 0 : 3, .samples = samples, .nsamples = 2}),
+        BRASA_OK);
 }
 
 static void fill(store *s)

@@ -102,6 +102,30 @@ def test_peers():
           all(abs(3600 * cost - 1.5) < 1e-6 for cost in costs), (r.stdout, report["price_per_hour"], costs))
 
 
+def test_profile():
+    r = run("run", "profile.lab", "--peers", "brasa", "--store", "profile.db")
+    db = sqlite3.connect("profile.db")
+    found = db.execute("select function.name, function.seconds, function.calls, row.profile_steps, row.profile_s "
+                       "from function join row on row.id = function.row order by function.id").fetchall()
+    db.close()
+    check("the functions of a step", r.returncode == 0 and len(found) > 3 and any("dense" in f[0] for f in found) and
+          all(f[1] >= 0 and f[2] % 8 == 0 and f[3] == 8 for f in found) and
+          abs(sum(f[1] for f in found) - found[0][4]) < 1e-9 and found[0][1] >= found[1][1], (r.stderr, found))
+
+
+def test_gpu():
+    """Without a GPU: a row of everybody, with the reason of its own where it has one."""
+    r = run("run", "gpu.lab", "--peers", "brasa,caffe,pytorch=" + os.path.abspath("python"), "--store", "gpu.db",
+            BRASA_LAB=os.path.abspath("runners"), BRASA_PEERS=os.path.abspath("none"), BRASA_BACKENDS=os.getcwd())
+    db = sqlite3.connect("gpu.db")
+    found = dict((peer, (status, reason)) for peer, status, reason in db.execute("select peer, status, reason from row"))
+    db.close()
+    check("why Brasa does not run", r.returncode == 0 and found["brasa"][0] == "refused" and
+          "there is no brasa_cuda.so in" in found["brasa"][1], (r.stdout, r.stderr, found))
+    check("and nobody can be compared", found["pytorch"][0] == "failed" and
+          found["pytorch"][1].startswith("Brasa, which all are compared with: refused: "), found)
+
+
 def test_bad_input():
     write("bad.lab", "network letter_mlp\ndata synth:letter\nbatch zero\n")
     for words, expected in (([], "which experiment"), (["nothing"], "there is no preset 'nothing'"),
@@ -126,7 +150,9 @@ def main():
         os.chdir(folder)
         write("letters.lab", EXPERIMENT % "32 64")
         write("one.lab", EXPERIMENT % "64")
-        for test in (test_alone, test_resume, test_peers, test_bad_input):
+        write("profile.lab", (EXPERIMENT % "64").replace("repeats   2", "repeats   1") + "profile yes\n")
+        write("gpu.lab", EXPERIMENT % "64" + "device cuda\nprecision bf16\n")
+        for test in (test_alone, test_resume, test_peers, test_profile, test_gpu, test_bad_input):
             test()
         os.chdir("/")
     finish()

@@ -75,7 +75,19 @@ TEST(everything_comes_back)
     const int64_t cell = make_cell(s);
     store_row r = example_row(cell, 1);
     store_sample *samples = some_samples(100);
-    CHECK_STATUS(store_add_row(s, &r, two_epochs, 2, samples, 100), BRASA_OK);
+    const store_function functions[] = {{"multiply", 0.25, 12}, {"add", 0.125, -1}};
+    samples[99].gpu_memory = 5000000000;
+    samples[99].gpu_busy = 0.5;
+    samples[0].gpu_busy = NAN;
+    r.gpu_peak = 6000000000;
+    r.gpu_why = "not readable: power";
+    const store_details all = {.epochs = two_epochs,
+                               .nepochs = 2,
+                               .samples = samples,
+                               .nsamples = 100,
+                               .functions = functions,
+                               .nfunctions = 2};
+    CHECK_STATUS(store_add_row(s, &r, &all), BRASA_OK);
     store_parity y = {
         .campaign = 1, .peer = "fake", .variant = "", .network = "alexnet", .status = "same", .worst = 1e-6};
     CHECK_STATUS(store_add_parity(s, &y), BRASA_OK);
@@ -124,7 +136,16 @@ TEST(everything_comes_back)
     REQUIRE(count == 100);
     CHECK_INT(m[99].rss, 99);
     CHECK_TEXT(m[99].phase, "epoch");
-    CHECK(store_add_row(s, row, NULL, 0, NULL, 0) != BRASA_OK); /* it was opened for reading */
+    CHECK_INT(m[99].gpu_memory, 5000000000);
+    CHECK(m[99].gpu_busy == 0.5 && isnan(m[0].gpu_busy));
+    CHECK_INT(row->gpu_peak, 6000000000);
+    CHECK_TEXT(row->gpu_why, "not readable: power");
+    store_function *f;
+    CHECK_STATUS(store_functions(s, &p, row->id, &f, &count), BRASA_OK);
+    REQUIRE(count == 2);
+    CHECK_TEXT(f[0].name, "multiply");
+    CHECK(f[0].seconds == 0.25 && f[0].calls == 12 && f[1].calls == -1);
+    CHECK(store_add_row(s, row, &(store_details){0}) != BRASA_OK); /* it was opened for reading */
     pool_free(&p);
     store_close(s);
     free(samples);
@@ -144,11 +165,14 @@ TEST(a_row_again_replaces_it_and_its_samples)
     int count;
     for (int64_t repeat = 1; repeat <= 2; repeat++) {
         store_row r = example_row(cell, repeat);
-        CHECK_STATUS(store_add_row(s, &r, two_epochs, 2, samples, 50), BRASA_OK);
+        CHECK_STATUS(
+            store_add_row(s, &r,
+                          &(store_details){.epochs = two_epochs, .nepochs = 2, .samples = samples, .nsamples = 50}),
+            BRASA_OK);
     }
     store_row r = example_row(cell, 1);
     r.status = "failed";
-    CHECK_STATUS(store_add_row(s, &r, NULL, 0, samples, 7), BRASA_OK);
+    CHECK_STATUS(store_add_row(s, &r, &(store_details){.samples = samples, .nsamples = 7}), BRASA_OK);
     CHECK_STATUS(store_rows(s, &p, cell, &rows, &count), BRASA_OK);
     REQUIRE(count == 2);
     CHECK_TEXT(rows[0].status, "done");
@@ -213,7 +237,9 @@ static void write_rows(const char *path, int first, int samples)
         _exit(2);
     for (int i = first;; i++) {
         store_row r = example_row(1, i);
-        if (store_add_row(s, &r, two_epochs, 2, m, samples) != BRASA_OK) {
+        if (store_add_row(s, &r,
+                          &(store_details){.epochs = two_epochs, .nepochs = 2, .samples = m, .nsamples = samples}) !=
+            BRASA_OK) {
             fprintf(stderr, "%s\n", brasa_context_error(own));
             fflush(stderr);
             _exit(3);
@@ -275,7 +301,7 @@ TEST(full_disk_leaves_whole_rows)
     free(said);
     REQUIRE((s = opened(path, STORE_WORK))); /* with room again it goes on */
     store_row r = example_row(1, 1000);
-    CHECK_STATUS(store_add_row(s, &r, two_epochs, 2, NULL, 0), BRASA_OK);
+    CHECK_STATUS(store_add_row(s, &r, &(store_details){.epochs = two_epochs, .nepochs = 2}), BRASA_OK);
     store_close(s);
     stop();
 }
@@ -292,7 +318,7 @@ TEST(one_works_others_read)
     store_close(second);
     REQUIRE((reader = opened(path, STORE_READ)));
     store_row r = example_row(cell, 1);
-    CHECK_STATUS(store_add_row(s, &r, NULL, 0, NULL, 0), BRASA_OK);
+    CHECK_STATUS(store_add_row(s, &r, &(store_details){0}), BRASA_OK);
     pool p = {.ctx = ctx};
     store_row *rows;
     int count;
@@ -324,7 +350,20 @@ static void make_database(const char *path, const char *sql)
     sqlite3_close(db);
 }
 
-/* A store of version 1 has no prices; readers find it in this version, too. */
+/* What a store of the versions before did not have. */
+static const char *const older[] = {
+    "ALTER TABLE campaign RENAME COLUMN price_per_hour TO gone; PRAGMA user_version = 1",
+    "DROP TABLE function;"
+    "ALTER TABLE sample RENAME COLUMN gpu_memory TO gone0; ALTER TABLE sample RENAME COLUMN gpu_busy TO gone1;"
+    "ALTER TABLE sample RENAME COLUMN gpu_power TO gone2; ALTER TABLE \"row\" RENAME COLUMN device_peak TO gone0;"
+    "ALTER TABLE \"row\" RENAME COLUMN gpu_peak TO gone1; ALTER TABLE \"row\" RENAME COLUMN gpu_busy TO gone2;"
+    "ALTER TABLE \"row\" RENAME COLUMN gpu_power TO gone3; ALTER TABLE \"row\" RENAME COLUMN gpu_energy_j TO gone4;"
+    "ALTER TABLE \"row\" RENAME COLUMN gpu_why TO gone5; ALTER TABLE \"row\" RENAME COLUMN profile_steps TO gone6;"
+    "ALTER TABLE \"row\" RENAME COLUMN profile_s TO gone7; ALTER TABLE \"row\" RENAME COLUMN profile_why TO gone8;"
+    "PRAGMA user_version = 2",
+};
+
+/* A store of version 1 has no prices, one of version 2 no GPUs; readers find them in this version, too. */
 TEST(an_old_store_becomes_a_new_one)
 {
     for (store_mode mode = STORE_READ; mode <= STORE_WORK; mode++) {
@@ -333,13 +372,25 @@ TEST(an_old_store_becomes_a_new_one)
         const char *path = in_folder(mode == STORE_READ ? "old0.db" : "old1.db");
         store *s = opened(path, STORE_WORK);
         REQUIRE(s);
-        make_cell(s);
+        store_row r = example_row(make_cell(s), 1), *rows;
+        store_sample *one = some_samples(1), *samples;
+        CHECK_STATUS(store_add_row(s, &r, &(store_details){.samples = one, .nsamples = 1}), BRASA_OK);
+        free(one);
         store_close(s);
-        make_database(path, "ALTER TABLE campaign RENAME COLUMN price_per_hour TO gone; PRAGMA user_version = 1");
+        make_database(path, older[1]);
+        make_database(path, older[0]);
         REQUIRE((s = opened(path, mode)));
         pool p = {.ctx = ctx};
         store_campaign *g;
+        store_function *functions;
         int count;
+        CHECK_STATUS(store_rows(s, &p, r.cell, &rows, &count), BRASA_OK);
+        REQUIRE(count == 1);
+        CHECK(rows->gpu_peak == -1 && isnan(rows->gpu_busy) && !rows->profile_why && rows->peak_rss == r.peak_rss);
+        CHECK_STATUS(store_samples(s, &p, rows->id, &samples, &count), BRASA_OK);
+        CHECK(count == 1 && samples->gpu_memory == -1 && isnan(samples->gpu_power));
+        CHECK_STATUS(store_functions(s, &p, rows->id, &functions, &count), BRASA_OK);
+        CHECK_INT(count, 0);
         CHECK_STATUS(store_campaigns(s, &p, &g, &count), BRASA_OK);
         REQUIRE(count == 1);
         CHECK_TEXT(g->name, "quick");
@@ -364,7 +415,7 @@ TEST(what_is_no_store_is_refused)
     for (store_mode mode = STORE_READ; mode <= STORE_WORK; mode++) {
         refused(in_folder("text.db"), mode, "no store of the lab");
         refused(in_folder("other.db"), mode, "of another program");
-        refused(in_folder("newer.db"), mode, "its version is 7, this one knows 2");
+        refused(in_folder("newer.db"), mode, "its version is 7, this one knows 3");
         refused(in_folder("none/x.db"), mode, "No such file");
     }
     refused(in_folder("missing.db"), STORE_READ, "No such file");
@@ -387,7 +438,9 @@ TEST(damaged_files_are_told)
     const int64_t cell = make_cell(s);
     store_sample *m = some_samples(500);
     store_row r = example_row(cell, 1);
-    CHECK_STATUS(store_add_row(s, &r, two_epochs, 2, m, 500), BRASA_OK);
+    CHECK_STATUS(
+        store_add_row(s, &r, &(store_details){.epochs = two_epochs, .nepochs = 2, .samples = m, .nsamples = 500}),
+        BRASA_OK);
     store_close(s);
     size_t bytes;
     char *whole = read_file(path, &bytes);

@@ -8,17 +8,24 @@
 #include <stddef.h>
 #include <string.h>
 
-enum { MOST_EPOCHS = 100000 }; /* that are kept: who says that it did more is no runner */
+enum { MOST_EPOCHS = 100000, MOST_FUNCTIONS = 1000 }; /* that are kept: who says that it did more is no runner */
 
 account account_start(pool *p)
 {
-    return (account){
-        .pool = p, .started_at = NAN, .import_s = NAN, .first_step_s = NAN, .accuracy = NAN, .phase = "import"};
+    return (account){.pool = p,
+                     .started_at = NAN,
+                     .import_s = NAN,
+                     .first_step_s = NAN,
+                     .accuracy = NAN,
+                     .device_peak = -1,
+                     .profile_steps = -1,
+                     .profile_s = NAN,
+                     .phase = "import"};
 }
 
 static const char *known_phase(const char *word)
 {
-    static const char *const known[] = {"load", "first_step", "warmup", "epoch", "evaluation"};
+    static const char *const known[] = {"load", "first_step", "warmup", "epoch", "evaluation", "profile"};
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
         if (word && strcmp(known[i], word) == 0)
             return known[i];
@@ -51,6 +58,7 @@ static brasa_status add_epoch(account *a, const lab_line *l)
     if (!grown)
         return fail_memory(ctx, (size_t)a->epochs * sizeof *grown);
     a->epoch = grown;
+    a->device_peak = l->device_peak > a->device_peak ? l->device_peak : a->device_peak;
     a->epoch[a->epochs++] = (store_epoch){.epoch = l->epoch,
                                           .seconds = l->seconds,
                                           .images = l->images,
@@ -71,6 +79,20 @@ static void add_evaluation(account *a, const lab_line *l)
             a->epoch[i].eval_accuracy = l->accuracy;
             return;
         }
+}
+
+static brasa_status add_function(account *a, const lab_line *l)
+{
+    brasa_context *ctx = a->pool->ctx;
+    if (!l->name || !(l->seconds >= 0) || a->functions == MOST_FUNCTIONS)
+        return fail(ctx, BRASA_BAD_FILE, "a function needs its name and its seconds");
+    store_function *grown = pool_grow(a->pool, a->function, a->functions, &a->function_capacity, sizeof *grown);
+    const char *name = grown ? pool_text(a->pool, "%s", l->name) : NULL;
+    if (!name)
+        return fail_memory(ctx, (size_t)a->functions * sizeof *grown);
+    a->function = grown;
+    a->function[a->functions++] = (store_function){.name = name, .seconds = l->seconds, .calls = l->calls};
+    return BRASA_OK;
 }
 
 static brasa_status take(account *a, const lab_line *l)
@@ -103,6 +125,13 @@ static brasa_status take(account *a, const lab_line *l)
     case LINE_EVALUATION:
         add_evaluation(a, l);
         break;
+    case LINE_PROFILE:
+        a->profile_steps = l->steps;
+        a->profile_s = l->seconds;
+        kept = keep(a, &a->profile_why, l->why);
+        break;
+    case LINE_FUNCTION:
+        return add_function(a, l);
     case LINE_DONE:
         a->done = true;
         break;

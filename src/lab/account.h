@@ -15,6 +15,12 @@ typedef struct account {
     double accuracy;                           /* of the last evaluation */
     store_epoch *epoch;
     int epochs, capacity;
+    int64_t device_peak; /* bytes of a device, as the framework counts them; -1: not told */
+    int64_t profile_steps;
+    double profile_s; /* all functions together */
+    const char *profile_why;
+    store_function *function;
+    int functions, function_capacity;
     const char *phase; /* static: "import", "build", then what it says itself; "other" where that is no known word */
 } account;
 

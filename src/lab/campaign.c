@@ -72,6 +72,7 @@ brasa_status campaign_process(campaign *c, open_cell *x, const campaign_peer *pe
                        &(process_request){.argv = argv,
                                           .seconds = x->cell->limit,
                                           .memory = x->cell->mem,
+                                          .gpu = strcmp(x->cell->device, "cpu") != 0,
                                           .check = check,
                                           .stop = c->o->stop,
                                           .line = tell_line,

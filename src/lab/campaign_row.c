@@ -36,7 +36,14 @@ static store_row empty_row(const open_cell *x, const lab_run *run)
                        .faults = -1,
                        .read_bytes = -1,
                        .energy_j = NAN,
-                       .monitor_share = NAN};
+                       .monitor_share = NAN,
+                       .device_peak = -1,
+                       .gpu_peak = -1,
+                       .gpu_busy = NAN,
+                       .gpu_power = NAN,
+                       .gpu_energy_j = NAN,
+                       .profile_steps = -1,
+                       .profile_s = NAN};
 }
 
 static void fill(store_row *row, const process_result *r)
@@ -67,6 +74,15 @@ static void fill(store_row *row, const process_result *r)
     row->energy_why = t->energy_why;
     row->monitor_share = t->share;
     row->tail = r->tail;
+    row->device_peak = a->device_peak;
+    row->gpu_peak = t->gpu_peak;
+    row->gpu_busy = t->gpu_busy;
+    row->gpu_power = t->gpu_power;
+    row->gpu_energy_j = t->gpu_energy_j;
+    row->gpu_why = t->gpu_why;
+    row->profile_steps = a->profile_steps;
+    row->profile_s = a->profile_s;
+    row->profile_why = a->profile_why;
 }
 
 /* How fast the processors are, and how many are busy with other things: just before a run. In this order: OpenMP's
@@ -112,9 +128,15 @@ static const char *lasting(const char *status)
 static brasa_status write_row(campaign *c, const lab_run *run, store_row *row, const process_result *r)
 {
     row->order = ++c->order;
-    brasa_status status =
-        r ? store_add_row(c->o->store, row, r->account.epoch, r->account.epochs, r->samples, r->count)
-          : store_add_row(c->o->store, row, NULL, 0, NULL, 0);
+    const account *a = r ? &r->account : NULL;
+    const store_details details = r ? (store_details){.epochs = a->epoch,
+                                                      .nepochs = a->epochs,
+                                                      .samples = r->samples,
+                                                      .nsamples = r->count,
+                                                      .functions = a->function,
+                                                      .nfunctions = a->functions}
+                                    : (store_details){0};
+    brasa_status status = store_add_row(c->o->store, row, &details);
     if (status != BRASA_OK)
         return status;
     c->result->rows++;

@@ -86,6 +86,8 @@ static brasa_status read_member(json_scan *s, char *key, void *user)
             return json_read_number(s, (uint64_t *)numbers[i].to);
     if (strcmp(key, "mode") == 0)
         return read_mode(s, e);
+    if (strcmp(key, "profile") == 0)
+        return json_read_bool(s, &e->profile);
     if (strcmp(key, "data") == 0)
         return json_read_object(s, read_data, e);
     if (strcmp(key, "optimizer") != 0)

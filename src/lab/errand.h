@@ -13,6 +13,7 @@ typedef struct errand {
     const char *optimizer;       /* as brasa_session_options has it */
     const char *device, *precision;
     int64_t batch, epochs, warmup, threads, seed;
+    bool profile;
     /* check: the batches samples.0, labels.0, samples.1, ... of a file */
     const char *batches;
     int64_t steps;

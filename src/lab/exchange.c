@@ -259,6 +259,7 @@ static void write_run(const exchange *e, const exchange_run *run, const char *li
     json_text(j, "device", c->device);
     json_text(j, "precision", c->precision);
     json_int(j, "seed", c->seed);
+    json_bool(j, "profile", c->profile);
     write_optimizer(e, j);
     json_int(j, "steps", EXCHANGE_STEPS);
     json_text(j, "batches", e->batches);

@@ -65,6 +65,7 @@ static brasa_status make_cell(experiment *e, const experiment_block *b, const in
         .mem = number_of(e, b, KEY_MEM, 0),
         .limit = (double)number_of(e, b, KEY_LIMIT, 0),
         .doubling = last && experiment_get(e, b, KEY_ON)->count,
+        .profile = experiment_get(e, b, KEY_PROFILE)->count && strcmp(word_of(e, b, KEY_PROFILE, 0), "yes") == 0,
     };
     c->timing = strcmp(c->view, "accuracy") != 0;
     return make_key(e, c);

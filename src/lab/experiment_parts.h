@@ -25,6 +25,7 @@ typedef enum experiment_key {
     KEY_LIMIT,
     KEY_MEM,
     KEY_ON,
+    KEY_PROFILE,
     KEYS
 } experiment_key;
 

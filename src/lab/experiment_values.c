@@ -36,6 +36,8 @@ const experiment_field experiment_fields[KEYS] = {
     [KEY_LIMIT] = {"limit", NUMBERS, 1, 1, 10000000, .takes = "seconds that a run may take (600)"},
     [KEY_MEM] = {"mem", BYTES, 1, 1 << 20, INT64_MAX / 2, .takes = "bytes that its processes may have: 11G, 800Mi"},
     [KEY_ON] = {"on", ONE_OF, 1, .words = "doubling", .takes = "doubling: from the last batch on, until a run fails"},
+    [KEY_PROFILE] = {"profile", ONE_OF, 1, .words = "yes no",
+                     .takes = "yes: after the epochs, which functions take the time (no)"},
 };
 
 bool experiment_field_at(int index, const char **name, const char **takes)

@@ -33,6 +33,7 @@ void lab_cell_json(json *j, const lab_cell *c)
     json_real(j, "limit", c->limit);
     json_bool(j, "timing", c->timing);
     json_bool(j, "doubling", c->doubling);
+    json_bool(j, "profile", c->profile);
 }
 
 bool lab_text_write(void *user, const char *text, size_t length)

@@ -33,6 +33,7 @@ typedef struct lab_cell {
     double limit;    /* seconds that a run may take */
     bool timing;     /* steps before the first epoch warm everything up; false where accuracy is what counts */
     bool doubling;   /* the last of its list of batches: from here on twice as many, until a run fails */
+    bool profile;    /* after the epochs: which functions take the time */
 } lab_cell;
 
 /* The members of an open object: what a store keeps of a cell. */

@@ -20,6 +20,8 @@ static const char *const events[] = {
     [LINE_FIRST_STEP] = "first_step",
     [LINE_EPOCH] = "epoch",
     [LINE_EVALUATION] = "evaluation",
+    [LINE_PROFILE] = "profile",
+    [LINE_FUNCTION] = "function",
     [LINE_DONE] = "done",
     [LINE_FAILED] = "failed",
 };
@@ -118,9 +120,15 @@ static brasa_status read_member(json_scan *s, char *key, void *user)
     const struct {
         const char *key;
         int64_t *to;
-    } wholes[] = {
-        {"parameters", &l->parameters}, {"trainable", &l->trainable}, {"layers", &l->layers}, {"step", &l->step},
-        {"epoch", &l->epoch},           {"images", &l->images},       {"steps", &l->steps}};
+    } wholes[] = {{"parameters", &l->parameters},
+                  {"trainable", &l->trainable},
+                  {"layers", &l->layers},
+                  {"step", &l->step},
+                  {"epoch", &l->epoch},
+                  {"images", &l->images},
+                  {"steps", &l->steps},
+                  {"calls", &l->calls},
+                  {"device_peak", &l->device_peak}};
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
         if (strcmp(texts[i].key, key) == 0)
             return is_null(s) ? json_skip(s) : json_read_text(s, (char **)texts[i].to);
@@ -145,6 +153,7 @@ brasa_status lab_line_read(pool *p, const char *text, size_t length, lab_line *o
 {
     *out = (lab_line){.at = NAN, .sum = NAN, .mean = NAN, .rms = NAN, .loss = NAN, .accuracy = NAN, .seconds = NAN};
     out->parameters = out->trainable = out->layers = out->step = out->epoch = out->images = out->steps = -1;
+    out->calls = out->device_peak = -1;
     char *copy = pool_get(p, length + 1, 1);
     if (!copy)
         return fail_memory(p->ctx, length);

@@ -22,6 +22,8 @@ typedef enum line_event {
     LINE_FIRST_STEP,
     LINE_EPOCH,
     LINE_EVALUATION,
+    LINE_PROFILE,  /* the functions that follow, of so many steps, or why there are none */
+    LINE_FUNCTION, /* the longest first */
     LINE_DONE,
     LINE_FAILED,
     LINE_OTHER, /* an event that is not known here */
@@ -34,7 +36,7 @@ typedef struct lab_line {
     /* Numbers: NAN where they are not given, or null. */
     double at, sum, mean, rms, loss, accuracy, seconds;
     /* Whole numbers: -1 where they are not given. */
-    int64_t parameters, trainable, layers, step, epoch, images, steps;
+    int64_t parameters, trainable, layers, step, epoch, images, steps, calls, device_peak;
     int32_t *labels;
     int nlabels, capacity;
     shape shape; /* of a value, without the batch; rank 0: not given */

@@ -9,6 +9,7 @@
 #include "lab/monitor.h"
 
 #include "lab/energy.h"
+#include "lab/gpu.h"
 #include "lab/lab.h"
 #include "lab/proc.h"
 
@@ -54,7 +55,7 @@ struct monitor {
     int count, seen;
     watched list[MOST_WATCHED];
     double start, last, cpu_before; /* clock; clock of the last sample; own processor time at the start */
-    pace look, find, pss, switch_;
+    pace look, find, pss, switch_, gpu_pace;
     sums reaped, total, sampled; /* of those waited for; of all; at the last sample */
     bool over_limit, first_over;
     int first_how;
@@ -63,6 +64,7 @@ struct monitor {
     store_sample *sample;
     int samples, capacity;
     energy energy;
+    gpu gpu;
     double energy_epochs, cpu_epochs, time_epochs, cpu_last, energy_last, time_last;
     monitor_totals totals;
 };
@@ -171,7 +173,9 @@ brasa_status monitor_start(brasa_context *ctx, const monitor_options *o, monitor
     if (!m)
         return fail_memory(ctx, sizeof *m);
     *m = (monitor){.ctx = ctx, .pool = {.ctx = ctx}, .options = *o, .self = getpid(), .reaper = -1};
-    m->totals = (monitor_totals){.peak_rss = -1, .peak_pss = -1, .peak_swap = -1, .threads_max = -1};
+    m->totals = monitor_nothing();
+    if (o->gpu)
+        gpu_open(&m->gpu);
     energy_open(&m->energy, o->energy_folder ? o->energy_folder : ENERGY_FOLDER);
     return prepare(m);
 }
@@ -186,7 +190,8 @@ void monitor_follow(monitor *m, pid_t pid)
     find_new(m);
     m->start = m->last = m->time_last = lab_now();
     m->cpu_before = lab_cpu();
-    m->look = m->find = m->switch_ = (pace){.least = 0.1, .due = m->start + 0.02}; /* some are over soon */
+    m->look = m->find = m->switch_ = m->gpu_pace =
+        (pace){.least = 0.1, .due = m->start + 0.02}; /* some are over soon */
     m->pss = (pace){.least = 1, .due = m->start + 0.2};
     energy_read(&m->energy);
     m->energy.joules = 0;
@@ -203,6 +208,7 @@ void monitor_end(monitor *m)
     if (m->all)
         closedir(m->all);
     energy_close(&m->energy);
+    gpu_close(&m->gpu);
     pool_free(&m->pool);
     mem_put(m->ctx, m);
 }
@@ -326,6 +332,16 @@ static void look_memory(monitor *m, store_sample *s, double now)
     m->over_limit = much && fresh && (s->pss < 0 || s->pss > m->options.memory);
 }
 
+static bool is_mine(const void *user, pid_t pid)
+{
+    return is_watched(user, pid);
+}
+
+static void look_gpu(monitor *m, store_sample *s)
+{
+    gpu_look(&m->gpu, is_mine, m, lab_now(), strcmp(s->phase, "epoch") == 0);
+}
+
 static void count_epochs(monitor *m, const char *phase, double now)
 {
     energy_read(&m->energy);
@@ -360,7 +376,7 @@ static brasa_status keep(monitor *m, store_sample *s, double now)
 
 brasa_status monitor_look(monitor *m, const char *phase)
 {
-    store_sample s = {.pss = -1, .phase = phase};
+    store_sample s = {.pss = -1, .phase = phase, .gpu_memory = -1, .gpu_busy = NAN, .gpu_power = NAN};
     const double now = lab_now();
     if (now < m->look.due)
         return BRASA_OK;
@@ -368,6 +384,12 @@ brasa_status monitor_look(monitor *m, const char *phase)
     due(m, &m->look, now, LOOK_PAUSE, read_all, &s);
     due(m, &m->switch_, now, PAUSE, look_switches, &s);
     look_memory(m, &s, now);
+    if (m->options.gpu) {
+        due(m, &m->gpu_pace, now, LOOK_PAUSE, look_gpu, &s);
+        s.gpu_memory = m->gpu.now.memory;
+        s.gpu_busy = m->gpu.now.busy;
+        s.gpu_power = m->gpu.now.power;
+    }
     count_epochs(m, phase, now);
     return s.processes ? keep(m, &s, now) : BRASA_OK; /* who is over, and only not waited for yet, uses nothing */
 }
@@ -427,6 +449,31 @@ bool monitor_reap(monitor *m, int *how)
     return m->first_over;
 }
 
+monitor_totals monitor_nothing(void)
+{
+    return (monitor_totals){.peak_rss = -1,
+                            .peak_pss = -1,
+                            .peak_swap = -1,
+                            .threads_max = -1,
+                            .gpu_peak = -1,
+                            .gpu_busy = NAN,
+                            .gpu_power = NAN,
+                            .gpu_energy_j = NAN};
+}
+
+/* False: out of memory. */
+static bool sum_up_gpu(const monitor *m, pool *p, monitor_totals *out)
+{
+    if (!m->options.gpu)
+        return true;
+    const gpu_sums g = gpu_sum_up(&m->gpu);
+    out->gpu_peak = g.peak;
+    out->gpu_busy = g.busy;
+    out->gpu_power = g.power;
+    out->gpu_energy_j = g.joules;
+    return !g.why || (out->gpu_why = pool_text(p, "%s", g.why));
+}
+
 brasa_status monitor_results(monitor *m, pool *p, monitor_totals *out, store_sample **samples, int *count)
 {
     const double wall = lab_now() - m->start;
@@ -441,11 +488,10 @@ brasa_status monitor_results(monitor *m, pool *p, monitor_totals *out, store_sam
     energy_read(&m->energy);
     out->energy_j = !m->energy.packages ? NAN : epochs ? m->energy_epochs : m->energy.joules;
     out->energy_why = m->energy.packages ? NULL : pool_text(p, "%s", m->energy.why);
-    out->gpu_why = "no GPU: this brasa knows none yet";
     out->share = (lab_cpu() - m->cpu_before) / wall;
     *count = m->samples;
     *samples = pool_get(p, (size_t)m->samples + 1, sizeof **samples);
-    if (!*samples || (!m->energy.packages && !out->energy_why))
+    if (!*samples || (!m->energy.packages && !out->energy_why) || !sum_up_gpu(m, p, out))
         return fail_memory(m->ctx, (size_t)m->samples * sizeof **samples);
     if (m->samples)
         memcpy(*samples, m->sample, (size_t)m->samples * sizeof **samples);

@@ -3,7 +3,8 @@
  * Ten times a second processor time, memory, threads, faults, swap and what was read from disks; context switches,
  * which must be asked of every thread, new processes, for which all numbers must be gone through, and PSS, for which
  * the kernel walks all pages (once a second at most), less often where there is much to look at: the pause after each
- * such look is so long that it costs a thousandth of a processor. Processes that live shorter than a look away
+ * such look is so long that it costs a thousandth of a processor. A GPU is asked (gpu.h) as often, where it answers
+ * slowly less often; samples between two answers hold the last one. Processes that live shorter than a look away
  * may be missed, but their time, faults and reads count for the parent that waits for them. Sums at the end are the
  * kernel's own, not the samples'.
  *
@@ -22,6 +23,7 @@ typedef struct monitor monitor;
 typedef struct monitor_options {
     int64_t memory;            /* bytes that all may have together; 0: any number */
     const char *energy_folder; /* NULL: the machine's */
+    bool gpu;                  /* the process computes on a GPU: it is watched, too */
 } monitor_options;
 
 /* Before the process is started: from here on orphans come to us. To be ended whatever came back. */
@@ -52,9 +54,13 @@ typedef struct monitor_totals {
     int64_t ctx_switches, faults, read_bytes;
     double energy_j;
     const char *energy_why; /* NULL: it was read */
-    const char *gpu_why;
-    double share; /* of a processor that the watching process itself took */
+    int64_t gpu_peak;
+    double gpu_busy, gpu_power, gpu_energy_j; /* as of a store_row */
+    const char *gpu_why;                      /* what of it could not be read; NULL: nothing was missing, or wanted */
+    double share;                             /* of a processor that the watching process itself took */
 } monitor_totals;
+/* Of a process that was never started. */
+monitor_totals monitor_nothing(void);
 /* Samples and texts are in the pool. */
 brasa_status monitor_results(monitor *m, pool *p, monitor_totals *out, store_sample **samples, int *count);
 void monitor_end(monitor *m);

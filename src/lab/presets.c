@@ -96,7 +96,8 @@ static const lab_preset presets[] = {
      "title           Seconds an epoch on the CPU (first study, table 1)\n" STUDY1_TIMES "device          cpu\n"},
 
     {"study1-gpu", "first study, table 2: the same on the GPU",
-     "title           Seconds an epoch on the GPU (first study, table 2)\n" STUDY1_TIMES "device          cuda\n"},
+     "title           Seconds an epoch on the GPU (first study, table 2)\n" STUDY1_TIMES "device          cuda\n"
+     "profile         yes\n"},
 
     {"study1-batch", "first study: batches of 10, 20, ... 100 and on until something fails",
      "title           Which batch is too large (first study)\n" STUDY1 "view            batches\n"

@@ -347,7 +347,7 @@ brasa_status process_run(brasa_context *ctx, const process_request *r, process_r
     u.process.output = u.process.errors = -1;
     const spawn_request start = {
         .argv = r->argv, .environment = r->environment, .folder = r->folder, .group = &u.group};
-    brasa_status status = monitor_start(ctx, &(monitor_options){.memory = r->memory}, &u.monitor);
+    brasa_status status = monitor_start(ctx, &(monitor_options){.memory = r->memory, .gpu = r->gpu}, &u.monitor);
     if (status == BRASA_OK)
         status = spawn(&out->pool, &start, &u.process);
     u.start = lab_now();
@@ -355,7 +355,7 @@ brasa_status process_run(brasa_context *ctx, const process_request *r, process_r
         char text[300];
         snprintf(text, sizeof text, "it cannot be started: %.200s: %s", r->argv[0], strerror(u.process.error));
         status = settle(&u, "failed", text);
-        out->totals = (monitor_totals){.peak_rss = -1, .peak_pss = -1, .peak_swap = -1, .threads_max = -1};
+        out->totals = monitor_nothing();
     } else if (status == BRASA_OK) {
         status = watch(&u);
     }

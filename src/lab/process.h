@@ -16,6 +16,7 @@ typedef struct process_request {
     double seconds;                                 /* that it may take; 0: any number */
     double grace;                                   /* seconds from asking it to end to making it; 0: 3 */
     int64_t memory;                                 /* bytes that it and its children may have; 0: any number */
+    bool gpu;                                       /* it computes on a GPU, which is watched, too */
     bool check;                                     /* it need not say that it is done: see parity.h */
     const volatile sig_atomic_t *stop;              /* not 0: end it; NULL: never */
     void (*line)(void *user, const lab_line *line); /* after each; NULL: nobody asks */

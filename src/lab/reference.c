@@ -338,7 +338,14 @@ static result_row *find_row(lab_results *out, int cell, const reference_row *r)
                         .cpu_mean = NAN,
                         .threads_max = NAN,
                         .energy_j = NAN,
-                        .monitor_share = NAN};
+                        .monitor_share = NAN,
+                        .device_peak = NAN,
+                        .gpu_peak = NAN,
+                        .gpu_busy = NAN,
+                        .gpu_power = NAN,
+                        .gpu_energy_j = NAN,
+                        .profile_steps = NAN,
+                        .profile_s = NAN};
     return row;
 }
 

@@ -13,6 +13,11 @@ bool row_done(const result_row *row)
     return strcmp(row->status, "done") == 0;
 }
 
+bool cell_on_gpu(const result_cell *c)
+{
+    return c->what.device && strcmp(c->what.device, "cpu") != 0;
+}
+
 /* --- cells --------------------------------------------------------------------------------------------------- */
 
 static bool same_text(const char *a, const char *b)
@@ -192,6 +197,12 @@ static const struct {
     {offsetof(result_row, energy_j), offsetof(result_entry, energy_j)},
     {offsetof(result_row, epoch_cost), offsetof(result_entry, epoch_cost)},
     {offsetof(result_row, image_cost), offsetof(result_entry, image_cost)},
+    {offsetof(result_row, device_peak), offsetof(result_entry, device_peak)},
+    {offsetof(result_row, gpu_peak), offsetof(result_entry, gpu_peak)},
+    {offsetof(result_row, gpu_busy), offsetof(result_entry, gpu_busy)},
+    {offsetof(result_row, gpu_power), offsetof(result_entry, gpu_power)},
+    {offsetof(result_row, gpu_epoch_j), offsetof(result_entry, gpu_epoch_j)},
+    {offsetof(result_row, gpu_image_j), offsetof(result_entry, gpu_image_j)},
 };
 
 static bool belongs(const lab_results *r, const result_entry *e, const result_row *row)
@@ -254,18 +265,20 @@ static void fill_entry(const lab_results *r, result_entry *e, double *values)
     choose_row(r, e);
 }
 
-static void price_rows(lab_results *r)
+static void weigh_rows(lab_results *r)
 {
     const double per_second = r->price_per_hour > 0 ? r->price_per_hour / 3600 : NAN;
     for (int i = 0; i < r->row_count; i++) {
         r->rows[i].epoch_cost = r->rows[i].epoch_s * per_second;
         r->rows[i].image_cost = r->rows[i].image_s * per_second;
+        r->rows[i].gpu_epoch_j = r->rows[i].epoch_s * r->rows[i].gpu_power;
+        r->rows[i].gpu_image_j = r->rows[i].image_s * r->rows[i].gpu_power;
     }
 }
 
 brasa_status results_summarize(pool *p, lab_results *r)
 {
-    price_rows(r);
+    weigh_rows(r);
     brasa_status status = title_cells(p, r);
     if (status == BRASA_OK)
         status = name_rows(p, r);

@@ -22,7 +22,14 @@ typedef struct result_sample {
     double cpu; /* cores busy */
     double rss, pss, swap;
     double threads, processes;
+    double gpu_memory, gpu_busy, gpu_power; /* bytes, 0 ... 1, watts */
 } result_sample;
+
+/* Where the time of a few training steps goes. */
+typedef struct result_function {
+    const char *name;
+    double seconds, calls; /* in all of those steps together */
+} result_function;
 
 typedef struct result_cell {
     lab_cell what;
@@ -54,6 +61,14 @@ typedef struct result_row {
     double monitor_share;             /* of a core, that watching took */
     int time_digits, accuracy_digits; /* of a printed number; 0: measured, all of them count */
     const char *tail;                 /* of what it said last */
+    /* Of a run on a GPU: memory as the framework counts it and as the driver does; how busy it was and its power, in
+     * the epochs; joules. By results_summarize: what an epoch and an image take at that power. */
+    double device_peak, gpu_peak, gpu_busy, gpu_power, gpu_energy_j, gpu_epoch_j, gpu_image_j;
+    const char *gpu_why;             /* what of it could not be read */
+    double profile_steps, profile_s; /* steps; all functions together */
+    const char *profile_why;         /* there is none: it could not be read; NULL: none was asked for */
+    result_function *functions;      /* the longest first */
+    int function_count;
     result_epoch *epochs;
     int epoch_count;
     result_sample *samples;
@@ -82,6 +97,7 @@ typedef struct result_entry {
     const char *status, *reason; /* "done" where at least one row is; else those of the first row */
     result_spread image_s, epoch_s, first_step_s, import_s, accuracy, peak_rss, cpu_mean, threads_max, energy_j;
     result_spread epoch_cost, image_cost;
+    result_spread device_peak, gpu_peak, gpu_busy, gpu_power, gpu_epoch_j, gpu_image_j;
     double fma_low, fma_high;
     double swap, load, monitor; /* the highest of all rows */
 } result_entry;
@@ -115,6 +131,7 @@ result_spread spread_of(double *values, int count);
 const result_entry *results_entry(const lab_results *r, int cell, int name);
 
 bool row_done(const result_row *row);
+bool cell_on_gpu(const result_cell *c);
 
 /* Whether two cells are the same experiment but for what may differ. */
 enum { DIFFERENT_NETWORK = 1, DIFFERENT_SIZE = 2, DIFFERENT_DATA = 4, DIFFERENT_BATCH = 8, DIFFERENT_THREADS = 16 };

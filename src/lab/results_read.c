@@ -145,8 +145,25 @@ static brasa_status read_samples(store *s, pool *p, int64_t id, result_row *row)
                                           count_or_nan(e->pss),
                                           count_or_nan(e->swap),
                                           count_or_nan(e->threads),
-                                          count_or_nan(e->processes)};
+                                          count_or_nan(e->processes),
+                                          count_or_nan(e->gpu_memory),
+                                          e->gpu_busy,
+                                          e->gpu_power};
     }
+    return BRASA_OK;
+}
+
+static brasa_status read_functions(store *s, pool *p, int64_t id, result_row *row)
+{
+    store_function *from;
+    brasa_status status = store_functions(s, p, id, &from, &row->function_count);
+    if (status != BRASA_OK)
+        return status;
+    row->functions = pool_get(p, (size_t)row->function_count + 1, sizeof *row->functions);
+    if (!row->functions)
+        return BRASA_OUT_OF_MEMORY;
+    for (int i = 0; i < row->function_count; i++)
+        row->functions[i] = (result_function){or_empty(from[i].name), from[i].seconds, count_or_nan(from[i].calls)};
     return BRASA_OK;
 }
 
@@ -177,9 +194,20 @@ static brasa_status read_row(store *s, pool *p, const store_row *from, int cell,
                         .energy_j = from->energy_j,
                         .energy_why = from->energy_why,
                         .monitor_share = from->monitor_share,
-                        .tail = from->tail};
+                        .tail = from->tail,
+                        .device_peak = count_or_nan(from->device_peak),
+                        .gpu_peak = count_or_nan(from->gpu_peak),
+                        .gpu_busy = from->gpu_busy,
+                        .gpu_power = from->gpu_power,
+                        .gpu_energy_j = from->gpu_energy_j,
+                        .gpu_why = from->gpu_why,
+                        .profile_steps = count_or_nan(from->profile_steps),
+                        .profile_s = from->profile_s,
+                        .profile_why = from->profile_why};
     brasa_status status = read_epochs(s, p, from->id, row);
-    return status == BRASA_OK ? read_samples(s, p, from->id, row) : status;
+    if (status == BRASA_OK)
+        status = read_samples(s, p, from->id, row);
+    return status == BRASA_OK ? read_functions(s, p, from->id, row) : status;
 }
 
 static brasa_status read_rows(store *s, pool *p, int64_t id, int cell, lab_results *out, int *room)

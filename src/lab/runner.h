@@ -36,6 +36,9 @@ void runner_close(runner *r);
 brasa_status runner_check(runner *r);
 brasa_status runner_train(runner *r);
 
+/* runner_profile.c: what the session's kernels took in steps with brasa_session_profile on, by name. */
+brasa_status runner_tell_profile(runner *r, const brasa_session *s, int64_t steps);
+
 /* An empty graph with the network in it; see netjson_build. */
 brasa_status runner_graph(runner *r, bool whole, brasa_tensor *values, brasa_graph **out);
 /* A session on it with the errand's optimizer and seed, and the initial weights of the file. */

@@ -204,6 +204,14 @@ static brasa_status warm_up(lesson *l)
     return status;
 }
 
+/* All that the session has there; nothing is allocated beside it. */
+static void tell_device_peak(lesson *l)
+{
+    brasa_memory m;
+    if (l->r->ctx->device && brasa_session_memory(l->session, &m) == BRASA_OK)
+        json_int(&l->r->lines, "device_peak", (int64_t)m.total);
+}
+
 static brasa_status train_epoch(lesson *l, int64_t epoch)
 {
     const int64_t steps = loader_steps(l->train);
@@ -234,6 +242,7 @@ static brasa_status train_epoch(lesson *l, int64_t epoch)
     json_int(j, "steps", steps);
     json_exact(j, "loss", loss / (double)seen);
     json_exact(j, "accuracy", (double)right / (double)seen);
+    tell_device_peak(l);
     runner_end(l->r);
     return status;
 }
@@ -259,6 +268,23 @@ static brasa_status evaluate(lesson *l, int64_t epoch)
     return BRASA_OK;
 }
 
+/* A few steps more, node by node. */
+static brasa_status profile(lesson *l)
+{
+    enum { PROFILED = 8 };
+    const int64_t all = loader_steps(l->train), steps = all < PROFILED ? all : PROFILED;
+    float loss, accuracy;
+    tell_phase(l->r, "profile", 0);
+    brasa_session_profile(l->session, true);
+    brasa_status status = loader_seek(l->train, l->r->errand->epochs, 0);
+    for (int64_t i = 0; i < steps && status == BRASA_OK; i++) {
+        const batch *b;
+        if ((status = loader_next(l->train, &b)) == BRASA_OK)
+            status = step_on(l, b, &loss, &accuracy);
+    }
+    return status == BRASA_OK ? runner_tell_profile(l->r, l->session, steps) : status;
+}
+
 brasa_status runner_train(runner *r)
 {
     lesson l = {.r = r, .task = {.ctx = r->ctx, .pool = {.ctx = r->ctx}}};
@@ -272,6 +298,8 @@ brasa_status runner_train(runner *r)
         if (status == BRASA_OK)
             status = evaluate(&l, epoch);
     }
+    if (status == BRASA_OK && r->errand->profile)
+        status = profile(&l);
     loader_free(l.train);
     loader_free(l.test);
     feeder_free(l.feeder);

@@ -109,20 +109,21 @@ brasa_status store_add_parity(store *s, store_parity *what)
     return store_conclude(s, status);
 }
 
-brasa_status store_add_row(store *s, store_row *what, const store_epoch *epochs, int nepochs,
-                           const store_sample *samples, int nsamples)
+brasa_status store_add_row(store *s, store_row *what, const store_details *d)
 {
     brasa_status status = store_execute(s, "BEGIN IMMEDIATE");
     if (status != BRASA_OK)
         return status;
-    status = same(s, ROW, "DELETE", what->cell, what, NULL); /* with its epochs and samples */
+    status = same(s, ROW, "DELETE", what->cell, what, NULL); /* with all that came with it */
     if (status == BRASA_OK)
         status = insert(s, ROW, what->cell, what);
     what->id = sqlite3_last_insert_rowid(s->db);
-    for (int i = 0; status == BRASA_OK && i < nepochs; i++)
-        status = insert(s, EPOCH, what->id, &epochs[i]);
-    for (int i = 0; status == BRASA_OK && i < nsamples; i++)
-        status = insert(s, SAMPLE, what->id, &samples[i]);
+    for (int i = 0; status == BRASA_OK && i < d->nepochs; i++)
+        status = insert(s, EPOCH, what->id, &d->epochs[i]);
+    for (int i = 0; status == BRASA_OK && i < d->nsamples; i++)
+        status = insert(s, SAMPLE, what->id, &d->samples[i]);
+    for (int i = 0; status == BRASA_OK && i < d->nfunctions; i++)
+        status = insert(s, FUNCTION, what->id, &d->functions[i]);
     return store_conclude(s, status);
 }
 
@@ -215,4 +216,9 @@ brasa_status store_epochs(store *s, pool *p, int64_t row, store_epoch **out, int
 brasa_status store_samples(store *s, pool *p, int64_t row, store_sample **out, int *count)
 {
     return list(s, p, SAMPLE, row, out, count);
+}
+
+brasa_status store_functions(store *s, pool *p, int64_t row, store_function **out, int *count)
+{
+    return list(s, p, FUNCTION, row, out, count);
 }

@@ -1,9 +1,9 @@
 /* store.h - the lab's results: one SQLite file, whose tables are the structs below, column by column.
  *
  * A text that is NULL, a number that is NAN and a count that is negative are NULL in the file. A row comes with its
- * epochs and samples in one transaction, so that a process that is killed, or a disk that is full, leaves it out as a
- * whole: what is not there was not done. One process works with a store at a time, any number read it meanwhile.
- * Arrays and texts that are read lie in the caller's pool.
+ * epochs, samples and functions in one transaction, so that a process that is killed, or a disk that is full, leaves
+ * it out as a whole: what is not there was not done. One process works with a store at a time, any number read it
+ * meanwhile. Arrays and texts that are read lie in the caller's pool.
  */
 #ifndef LAB_STORE_H
 #define LAB_STORE_H
@@ -64,6 +64,17 @@ typedef struct store_row {
     const char *energy_why;
     double monitor_share;
     const char *tail;
+    /* Of a run on a GPU. */
+    int64_t device_peak; /* as the framework counts it */
+    int64_t gpu_peak;    /* as the driver counts it, of the run's processes */
+    double gpu_busy;     /* share of the time in which it computed, in the epochs */
+    double gpu_power;    /* watts, in the epochs */
+    double gpu_energy_j; /* of the GPU, as energy_j */
+    const char *gpu_why; /* what of it could not be read */
+    /* Where the time goes; profile_s: all functions together. */
+    int64_t profile_steps;
+    double profile_s;
+    const char *profile_why; /* it could not be read */
 } store_row;
 
 typedef struct store_epoch {
@@ -81,7 +92,26 @@ typedef struct store_sample {
     int64_t swap;
     int64_t read_bytes; /* since the sample before */
     const char *phase;
+    int64_t gpu_memory;
+    double gpu_busy, gpu_power; /* as of the store_row; what the driver said last */
 } store_sample;
+
+/* A function of the framework or a kernel of a GPU, in all steps of a profile together. */
+typedef struct store_function {
+    const char *name;
+    double seconds;
+    int64_t calls;
+} store_function;
+
+/* What comes with a row. */
+typedef struct store_details {
+    const store_epoch *epochs;
+    int nepochs;
+    const store_sample *samples;
+    int nsamples;
+    const store_function *functions;
+    int nfunctions;
+} store_details;
 
 /* STORE_READ: it must be there, nothing is written. STORE_WORK: made where it is not, and nobody else may work with
  * it till it is closed. To be closed whatever came back. */
@@ -95,8 +125,7 @@ brasa_status store_finish_campaign(store *s, int64_t campaign, const char *finis
 brasa_status store_add_parity(store *s, store_parity *what);
 /* A cell whose key the campaign has keeps its rows. */
 brasa_status store_add_cell(store *s, store_cell *what);
-brasa_status store_add_row(store *s, store_row *what, const store_epoch *epochs, int nepochs,
-                           const store_sample *samples, int nsamples);
+brasa_status store_add_row(store *s, store_row *what, const store_details *details);
 
 /* All of a campaign, a cell, a row, in the order in which they were added; campaigns: all. */
 brasa_status store_campaigns(store *s, pool *p, store_campaign **out, int *count);
@@ -105,5 +134,6 @@ brasa_status store_cells(store *s, pool *p, int64_t campaign, store_cell **out, 
 brasa_status store_rows(store *s, pool *p, int64_t cell, store_row **out, int *count);
 brasa_status store_epochs(store *s, pool *p, int64_t row, store_epoch **out, int *count);
 brasa_status store_samples(store *s, pool *p, int64_t row, store_sample **out, int *count);
+brasa_status store_functions(store *s, pool *p, int64_t row, store_function **out, int *count);
 
 #endif

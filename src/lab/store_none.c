@@ -42,6 +42,7 @@ LIST(store_cells, store_cell)
 LIST(store_rows, store_row)
 LIST(store_epochs, store_epoch)
 LIST(store_samples, store_sample)
+LIST(store_functions, store_function)
 
 brasa_status store_campaigns(store *s, pool *p, store_campaign **out, int *count)
 {
@@ -55,9 +56,8 @@ brasa_status store_finish_campaign(store *s, int64_t campaign, const char *finis
     return BRASA_WRONG_STATE;
 }
 
-brasa_status store_add_row(store *s, store_row *what, const store_epoch *epochs, int nepochs,
-                           const store_sample *samples, int nsamples)
+brasa_status store_add_row(store *s, store_row *what, const store_details *details)
 {
-    (void)s, (void)what, (void)epochs, (void)nepochs, (void)samples, (void)nsamples;
+    (void)s, (void)what, (void)details;
     return BRASA_WRONG_STATE;
 }

@@ -15,10 +15,22 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { APPLICATION = 0x42724C62, VERSION = 2, WAIT_MS = 20000 };
+enum { APPLICATION = 0x42724C62, VERSION = 3, WAIT_MS = 20000 };
 
-/* What makes a store of one version one of the next. */
-static const char *const upgrades[VERSION] = {[1] = "ALTER TABLE campaign ADD COLUMN price_per_hour REAL"};
+/* What makes a store of one version one of the next; a table that is new is made before. */
+static const struct upgrade {
+    const char *text;
+    int made; /* 0: none, which is the first version's */
+} upgrades[VERSION] = {
+    [1] = {"ALTER TABLE campaign ADD COLUMN price_per_hour REAL", 0},
+    [2] = {"ALTER TABLE \"row\" ADD COLUMN device_peak INTEGER; ALTER TABLE \"row\" ADD COLUMN gpu_peak INTEGER;"
+           "ALTER TABLE \"row\" ADD COLUMN gpu_busy REAL; ALTER TABLE \"row\" ADD COLUMN gpu_power REAL;"
+           "ALTER TABLE \"row\" ADD COLUMN gpu_energy_j REAL; ALTER TABLE \"row\" ADD COLUMN gpu_why TEXT;"
+           "ALTER TABLE \"row\" ADD COLUMN profile_steps INTEGER; ALTER TABLE \"row\" ADD COLUMN profile_s REAL;"
+           "ALTER TABLE \"row\" ADD COLUMN profile_why TEXT; ALTER TABLE sample ADD COLUMN gpu_memory INTEGER;"
+           "ALTER TABLE sample ADD COLUMN gpu_busy REAL; ALTER TABLE sample ADD COLUMN gpu_power REAL",
+           FUNCTION},
+};
 
 /* --- what went wrong ----------------------------------------------------------------------------------------- */
 
@@ -75,16 +87,20 @@ static brasa_status pragma(store *s, const char *name, int *out)
     return status;
 }
 
+static brasa_status make_table(store *s, int which)
+{
+    sql q = {""};
+    sql_create(&q, &store_tables[which]);
+    return store_execute(s, q.text);
+}
+
 static brasa_status make_tables(store *s)
 {
     brasa_status status = store_execute(s, "BEGIN IMMEDIATE");
     if (status != BRASA_OK)
         return status;
-    for (int i = 0; status == BRASA_OK && i < TABLES; i++) {
-        sql q = {""};
-        sql_create(&q, &store_tables[i]);
-        status = store_execute(s, q.text);
-    }
+    for (int i = 0; status == BRASA_OK && i < TABLES; i++)
+        status = make_table(s, i);
     sql q = {""};
     sql_add(&q, "PRAGMA application_id = %d; PRAGMA user_version = %d", APPLICATION, VERSION);
     return store_conclude(s, status == BRASA_OK ? store_execute(s, q.text) : status);
@@ -98,9 +114,13 @@ static brasa_status upgrade(store *s)
     if (status != BRASA_OK)
         return status;
     status = pragma(s, "user_version", &version); /* another process may have been quicker */
-    for (; status == BRASA_OK && version < VERSION; version++)
-        if (upgrades[version])
-            status = store_execute(s, upgrades[version]);
+    for (; status == BRASA_OK && version < VERSION; version++) {
+        const struct upgrade *u = &upgrades[version];
+        if (u->made)
+            status = make_table(s, u->made);
+        if (status == BRASA_OK && u->text)
+            status = store_execute(s, u->text);
+    }
     sql q = {""};
     sql_add(&q, "PRAGMA user_version = %d", VERSION);
     return store_conclude(s, status == BRASA_OK ? store_execute(s, q.text) : status);

@@ -28,11 +28,11 @@ typedef struct table {
     const column *columns;
 } table;
 
-enum { CAMPAIGN, PARITY, CELL, ROW, EPOCH, SAMPLE, TABLES };
+enum { CAMPAIGN, PARITY, CELL, ROW, EPOCH, SAMPLE, FUNCTION, TABLES };
 extern const table store_tables[TABLES];
 
 /* The lists are ours, so the size is known to do (the tests make them all). */
-enum { SQL_SIZE = 2048 };
+enum { SQL_SIZE = 4096 };
 typedef struct sql {
     char text[SQL_SIZE];
     size_t used;

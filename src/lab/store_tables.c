@@ -55,7 +55,10 @@ static const column row_columns[] = {
     COLUMN(row, peak_swap, COUNT),    COLUMN(row, cpu_mean, REAL),      COLUMN(row, threads_max, COUNT),
     COLUMN(row, children, COUNT),     COLUMN(row, ctx_switches, COUNT), COLUMN(row, faults, COUNT),
     COLUMN(row, read_bytes, COUNT),   COLUMN(row, energy_j, REAL),      COLUMN(row, energy_why, TEXT),
-    COLUMN(row, monitor_share, REAL), COLUMN(row, tail, TEXT),          NO_MORE,
+    COLUMN(row, monitor_share, REAL), COLUMN(row, tail, TEXT),          COLUMN(row, device_peak, COUNT),
+    COLUMN(row, gpu_peak, COUNT),     COLUMN(row, gpu_busy, REAL),      COLUMN(row, gpu_power, REAL),
+    COLUMN(row, gpu_energy_j, REAL),  COLUMN(row, gpu_why, TEXT),       COLUMN(row, profile_steps, COUNT),
+    COLUMN(row, profile_s, REAL),     COLUMN(row, profile_why, TEXT),   NO_MORE,
 };
 static const column epoch_columns[] = {
     COLUMN(epoch, epoch, COUNT), COLUMN(epoch, seconds, REAL),       COLUMN(epoch, images, COUNT),
@@ -63,10 +66,17 @@ static const column epoch_columns[] = {
     COLUMN(epoch, eval_s, REAL), COLUMN(epoch, eval_accuracy, REAL), NO_MORE,
 };
 static const column sample_columns[] = {
-    COLUMN(sample, at, REAL),          COLUMN(sample, cpu, REAL),      COLUMN(sample, rss, COUNT),
-    COLUMN(sample, pss, COUNT),        COLUMN(sample, threads, COUNT), COLUMN(sample, processes, COUNT),
-    COLUMN(sample, ctx, COUNT),        COLUMN(sample, faults, COUNT),  COLUMN(sample, swap, COUNT),
-    COLUMN(sample, read_bytes, COUNT), COLUMN(sample, phase, TEXT),    NO_MORE,
+    COLUMN(sample, at, REAL),          COLUMN(sample, cpu, REAL),       COLUMN(sample, rss, COUNT),
+    COLUMN(sample, pss, COUNT),        COLUMN(sample, threads, COUNT),  COLUMN(sample, processes, COUNT),
+    COLUMN(sample, ctx, COUNT),        COLUMN(sample, faults, COUNT),   COLUMN(sample, swap, COUNT),
+    COLUMN(sample, read_bytes, COUNT), COLUMN(sample, phase, TEXT),     COLUMN(sample, gpu_memory, COUNT),
+    COLUMN(sample, gpu_busy, REAL),    COLUMN(sample, gpu_power, REAL), NO_MORE,
+};
+static const column function_columns[] = {
+    COLUMN(function, name, TEXT),
+    COLUMN(function, seconds, REAL),
+    COLUMN(function, calls, COUNT),
+    NO_MORE,
 };
 
 const table store_tables[TABLES] = {
@@ -76,6 +86,7 @@ const table store_tables[TABLES] = {
     [ROW] = {"row", "cell", true, 4, sizeof(store_row), row_columns},
     [EPOCH] = {"epoch", "row", false, 0, sizeof(store_epoch), epoch_columns},
     [SAMPLE] = {"sample", "row", false, 0, sizeof(store_sample), sample_columns},
+    [FUNCTION] = {"function", "row", false, 0, sizeof(store_function), function_columns},
 };
 
 /* --- SQL from the lists -------------------------------------------------------------------------------------- */

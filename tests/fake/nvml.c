@@ -1,6 +1,6 @@
 /* nvml.c - stands in for NVIDIA's libnvidia-ml.so.1 in tests: one GPU with known figures. What it uses grows by a
  * joule with each question for its energy. FAKE_NVML_FAILS names a function that fails, FAKE_NVML_PID the process
- * that has memory there; without it, it is the one that asks. */
+ * that has memory there; without it, it is the one that asks. FAKE_NVML_GB is what all have there. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -57,10 +57,12 @@ int nvmlDeviceGetHandleByPciBusId_v2(const char *address, void **gpu)
 EXPORT int nvmlDeviceGetMemoryInfo(void *gpu, unsigned long long *memory);
 int nvmlDeviceGetMemoryInfo(void *gpu, unsigned long long *memory)
 {
+    const char *given = getenv("FAKE_NVML_GB");
+    const unsigned long long used = given ? (unsigned long long)atoi(given) : 12;
     (void)gpu;
     memory[0] = 80ull << 30;
-    memory[1] = 68ull << 30;
-    memory[2] = 12ull << 30;
+    memory[1] = (80 - used) << 30;
+    memory[2] = used << 30;
     return fails("memory");
 }
 

@@ -2,7 +2,8 @@
 
     python3 tests/tools/fake_peer.py EXPERIMENT.json
 
-It reads "mode", "variant", "epochs" and, in check mode, "graph" (for the nodes' names), all of which may be missing.
+It reads "mode", "variant", "epochs", "device", "profile" and, in check mode, "graph" (for the nodes' names), all of which
+may be missing.
 Variants:
     good            what a peer prints if all goes well; the default
     slow            as good, and every epoch takes "fake_s" seconds (0.2)
@@ -63,9 +64,15 @@ def train(e, pause):
     for epoch in range(1, e.get("epochs", 2) + 1):
         say("phase", phase="epoch", epoch=epoch)
         time.sleep(pause)
-        say("epoch", epoch=epoch, seconds=0.02 * epoch, images=48, steps=12, loss=1 / epoch, accuracy=None)
+        more = {} if e.get("device", "cpu") == "cpu" else {"device_peak": 1000000 * epoch}
+        say("epoch", epoch=epoch, seconds=0.02 * epoch, images=48, steps=12, loss=1 / epoch, accuracy=None, **more)
         say("phase", phase="evaluation", epoch=epoch)
         say("evaluation", epoch=epoch, seconds=0.01, images=12, accuracy=0.75, loss=0.5)
+    if e.get("profile"):
+        say("phase", phase="profile", epoch=0)
+        say("profile", steps=4, seconds=0.5)
+        say("function", name="multiply", seconds=0.3, calls=8)
+        say("function", name="add", seconds=0.2, calls=4)
 
 
 def fault(variant, e):
