@@ -39,7 +39,10 @@ static bool agreed(const options *o)
 static void tell_plan(const install_plan *n)
 {
     print_line("%s: Python %s (%s), up to %s in %s%s", n->def->name, n->python_version, n->python,
-               print_bytes((double)n->bytes).text, n->place, n->index ? ", the build for the CPU" : "");
+               print_bytes((double)n->bytes).text, n->place,
+               n->gpu     ? ", the build for GPUs"
+               : n->index ? ", the build for the CPU"
+                          : "");
 }
 
 static void tell_done(const install_plan *n, const peer *one)
@@ -78,7 +81,7 @@ static int install_named(pool *p, const options *o)
         install_plan *n = &plans[count];
         if (peer_def_find(p->ctx, o->word[i], &def) != BRASA_OK)
             return complain(MISUSED, "%s", brasa_context_error(p->ctx));
-        if (install_prepare(p, def, n) != BRASA_OK) {
+        if (install_prepare(p, def, o->device, n) != BRASA_OK) {
             code = complain(FAILED, "%s", brasa_context_error(p->ctx));
         } else if (n->there) {
             print_line("%s is in %s already; --remove takes it away", def->name, n->place);
@@ -121,6 +124,8 @@ static int remove_named(pool *p, const options *o)
 int run_lab_install(const options *o)
 {
     brasa_context *ctx = NULL;
+    if (o->device && strcmp(o->device, "cpu") != 0 && strcmp(o->device, "cuda") != 0)
+        return complain(MISUSED, "--device: expected cpu or cuda, got '%.60s'", o->device);
     if (brasa_context_new(&(brasa_context_options){.threads = 1}, &ctx) != BRASA_OK)
         return complain(FAILED, "out of memory");
     pool p = {.ctx = ctx};

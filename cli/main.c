@@ -237,10 +237,12 @@ static const verb verbs[] = {
         .words = "NAME...",
         .min_words = 1,
         .max_words = 16,
-        .options = "quiet remove yes",
-        .details = "From PyPI, in the versions of NAME.lock, which were tried. The environment is made beside its "
-                   "place, tried, and only then put there: what fails leaves nothing but a log. pip's own settings "
-                   "count, such as PIP_INDEX_URL.",
+        .options = "device quiet remove yes",
+        .details =
+            "From PyPI, in the versions of NAME.lock or, where there is a GPU, of NAME.gpu.lock; --device cpu or "
+            "cuda chooses. The environment is made beside its "
+            "place, tried, and only then put there: what fails leaves nothing but a log. pip's own settings "
+            "count, such as PIP_INDEX_URL.",
         .examples = "brasa lab install pytorch tensorflow\nbrasa lab install jax --yes\n"
                     "brasa lab install mxnet --remove",
     },

@@ -118,6 +118,23 @@ def test_refused(lab):
     lab.refuses(1, ["has no line '# python: VERSIONS'"], "install", "mxnet", "--yes")
     lab.lock("mxnet==9.1", "# python: %s\n# disk: 9000000G\n" % HERE)
     lab.refuses(1, ["mxnet takes 9.00 PB", "has room for"], "install", "mxnet", "--yes")
+    lab.refuses(2, ["--device: expected cpu or cuda, got 'tpu'"], "install", "mxnet", "--yes", "--device", "tpu")
+
+
+def test_gpu(lab):
+    """The pins for GPUs count where they are asked for, and only there."""
+    lab.lock("mxnet==9.1", "# python: 2.1\n")
+    lab.refuses(1, ["work on Python 2.1,"], "install", "mxnet", "--yes", "--device", "cuda")
+    other = os.path.join(lab.lab, "mxnet.gpu.lock")
+    with open(other, "w") as file:
+        file.write("# python: 2.2\n# disk: 20M\nmxnet==9.2\n")
+    lab.refuses(1, ["work on Python 2.2,"], "install", "mxnet", "--yes", "--device", "cuda")
+    lab.refuses(1, ["work on Python 2.1,"], "install", "mxnet", "--yes", "--device", "cpu")
+    with open(other, "w") as file:
+        file.write("# python: %s\n# disk: 20M\nmxnet==9.2\n" % HERE)
+    said = lab.run("install", "mxnet", "--device", "cuda").stdout
+    check("says that it is for GPUs", "the build for GPUs" in said.replace("\n", " "), said)
+    os.remove(other)
     check("nothing was made", lab.left() == [], lab.left())
 
 
@@ -197,6 +214,7 @@ def main():
         lab = Lab(work)
         test_peers(lab)
         test_refused(lab)
+        test_gpu(lab)
         test_installed(lab)
         test_failures(lab)
         test_interrupted(lab)

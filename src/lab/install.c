@@ -67,8 +67,10 @@ static brasa_status read_lock(pool *p, const char *path, char **text)
 /* --- what it would do --------------------------------------------------------------------------------------------
  */
 
-static bool has_gpu(void)
+static bool wants_gpu(const char *device)
 {
+    if (device)
+        return strcmp(device, "cpu") != 0;
     return access("/dev/nvidiactl", F_OK) == 0 || access("/proc/driver/nvidia/version", F_OK) == 0;
 }
 
@@ -116,13 +118,13 @@ static brasa_status find_python(pool *p, const char *versions, install_plan *out
 }
 
 /* The smaller builds, where they are of use and can be had: from the index that BRASA_CPU_INDEX names. */
-static brasa_status choose_index(pool *p, const char *text, install_plan *out)
+static brasa_status choose_index(pool *p, const char *text, bool gpu, install_plan *out)
 {
     static const char code[] = "import sys, urllib.request; urllib.request.urlopen(sys.argv[1], timeout=10)";
     const char *index = getenv("BRASA_CPU_INDEX");
     command_result said;
     out->bytes = read_size(lock_says(p, text, "disk"));
-    if (!index || !*index || has_gpu())
+    if (!index || !*index || gpu)
         return BRASA_OK;
     const char *const argv[] = {out->python, "-I", "-c", code, index, NULL};
     const brasa_status status = command_run(p->ctx, &(command){.argv = argv, .seconds = ask_seconds}, &said);
@@ -145,7 +147,7 @@ static int64_t room_at(pool *p, const char *folder)
     return path ? (int64_t)s.f_bavail * (int64_t)s.f_frsize : -1;
 }
 
-static brasa_status set_places(pool *p, install_plan *out)
+static brasa_status set_places(pool *p, bool gpu, install_plan *out)
 {
     const char *lab = NULL;
     brasa_status status = peers_folder(p, &out->parent);
@@ -154,19 +156,23 @@ static brasa_status set_places(pool *p, install_plan *out)
     if (status == BRASA_OK)
         status = made(p, out->place = pool_text(p, "%s/%s", out->parent, out->def->name));
     if (status == BRASA_OK)
+        status = made(p, out->lock = pool_text(p, "%s/%s.gpu.lock", lab, out->def->name));
+    out->gpu = status == BRASA_OK && gpu && access(out->lock, F_OK) == 0;
+    if (status == BRASA_OK && !out->gpu)
         status = made(p, out->lock = pool_text(p, "%s/%s.lock", lab, out->def->name));
     return status;
 }
 
-brasa_status install_prepare(pool *p, const peer_def *def, install_plan *out)
+brasa_status install_prepare(pool *p, const peer_def *def, const char *device, install_plan *out)
 {
     char *text = NULL;
+    const bool gpu = wants_gpu(device);
     *out = (install_plan){.def = def};
     if (!def->module)
         return fail(p->ctx, BRASA_BAD_ARGUMENT, "%s is this program", def->name);
     if (def->elsewhere)
         return fail(p->ctx, BRASA_NOT_FOUND, "%s cannot be installed: %s", def->name, def->elsewhere);
-    brasa_status status = set_places(p, out);
+    brasa_status status = set_places(p, gpu, out);
     if (status != BRASA_OK || (out->there = access(out->place, F_OK) == 0))
         return status;
     if ((status = read_lock(p, out->lock, &text)) != BRASA_OK)
@@ -176,7 +182,7 @@ brasa_status install_prepare(pool *p, const peer_def *def, install_plan *out)
         return fail(p->ctx, BRASA_BAD_FILE, "%s: has no line '# python: VERSIONS'", out->lock);
     status = find_python(p, versions, out);
     if (status == BRASA_OK)
-        status = choose_index(p, text, out);
+        status = choose_index(p, text, gpu, out);
     out->available = room_at(p, out->parent);
     if (status == BRASA_OK && out->available >= 0 && out->available < out->bytes)
         status =
@@ -339,7 +345,7 @@ brasa_status install_remove(pool *p, const peer_def *def)
 {
     install_plan n = {.def = def};
     int lock = -1;
-    brasa_status status = set_places(p, &n);
+    brasa_status status = set_places(p, false, &n);
     if (status == BRASA_OK && access(n.place, F_OK) != 0)
         return fail(p->ctx, BRASA_NOT_FOUND, "%s is not installed in %s", def->name, n.parent);
     if (status == BRASA_OK)

@@ -3,8 +3,9 @@
  * A lock is what `pip install -r` reads. Its comments say more:
  *     # python: 3.11 3.12             versions that the pins work on, the best first
  *     # disk: 5.6G                    what the environment takes
- * Where there is no GPU, BRASA_CPU_INDEX may name an index of builds for the CPU alone, which are smaller; it is
- * asked first, and PyPI has all that the lock names, too.
+ * Where there is a GPU, NAME.gpu.lock counts, if there is one: pins of builds that can use it. Where there is none,
+ * BRASA_CPU_INDEX may name an index of builds for the CPU alone, which are smaller; it is asked first, and PyPI has
+ * all that the lock names, too.
  *
  * An environment is made in a hidden folder beside its place, tried, then renamed: it is there whole or not at all.
  */
@@ -20,13 +21,15 @@ typedef struct install_plan {
     const char *python_version; /* "3.11" */
     const char *parent, *place; /* the folder of all peers, and its own in there */
     const char *index;          /* of builds for the CPU alone; NULL: PyPI's */
+    bool gpu;                   /* the lock is one for GPUs */
     bool there;                 /* it is installed already: nothing else is filled in */
     int64_t bytes;              /* that it will take at most */
     int64_t available;          /* on that disk; -1: not known */
 } install_plan;
 
-/* What installing it would do. Fails where it cannot be: not in PyPI, no fitting Python, not enough room. */
-brasa_status install_prepare(pool *p, const peer_def *def, install_plan *out);
+/* What installing it would do, for "cpu" or "cuda"; NULL: what the machine has. Fails where it cannot be: not in
+ * PyPI, no fitting Python, not enough room. */
+brasa_status install_prepare(pool *p, const peer_def *def, const char *device, install_plan *out);
 
 typedef struct install_watch {
     /* What is being done, and what pip says; false stops it. */
