@@ -108,7 +108,14 @@ static inline result_row *add_row(campaign *c, const char *peer, const char *var
                         .threads_max = 4,
                         .energy_j = NAN,
                         .energy_why = "no access to the counters of the processor",
-                        .monitor_share = 0.004};
+                        .monitor_share = 0.004,
+                        .device_peak = NAN,
+                        .gpu_peak = NAN,
+                        .gpu_busy = NAN,
+                        .gpu_power = NAN,
+                        .gpu_energy_j = NAN,
+                        .profile_steps = NAN,
+                        .profile_s = NAN};
     return row;
 }
 
@@ -141,7 +148,29 @@ static inline void add_samples(campaign *c, result_row *row, double bytes, doubl
                                           .rss = 8e7 + bytes * up,
                                           .pss = i % 10 ? NAN : 7e7 + bytes * up,
                                           .threads = t < 1.5 ? 1 : threads + rint(0.6 * wobble(c)),
-                                          .processes = 1};
+                                          .processes = 1,
+                                          .gpu_memory = NAN,
+                                          .gpu_busy = NAN,
+                                          .gpu_power = NAN};
+    }
+}
+
+/* The samples and figures of a run on a GPU. */
+static inline void add_gpu(campaign *c, result_row *row, double bytes, double busy)
+{
+    add_samples(c, row, 1.2e9, 9);
+    row->device_peak = 0.8 * bytes;
+    row->gpu_peak = bytes;
+    row->gpu_busy = busy;
+    row->gpu_power = 120 + 400 * busy;
+    row->gpu_energy_j = row->gpu_power * row->epoch_s;
+    for (int i = 0; i < row->sample_count; i++) {
+        result_sample *s = &row->samples[i];
+        if (s->at < 1.5)
+            continue;
+        s->gpu_memory = bytes * (1 - exp(1.5 - s->at));
+        s->gpu_busy = busy + 0.03 * wobble(c);
+        s->gpu_power = row->gpu_power + 9 * wobble(c);
     }
 }
 

@@ -171,6 +171,22 @@ TEST(a_device_that_waits)
     campaign_end(&c);
 }
 
+TEST(a_gpu_that_waits_for_the_host)
+{
+    campaign c;
+    campaign_begin(&c, "idle");
+    for (int i = 0; i < 2; i++) {
+        add_cell(&c, networks[i], "synth:fire,n=791", 791, 1)->what.device = i ? "cpu" : "cuda";
+        add_rows(&c, "brasa", "", work[i], 0.02);
+        add_rows(&c, "pytorch", "", 2 * work[i], 0.02);
+        for (int k = 0; k < 6; k++) /* what a run on the processor says of a GPU is not asked */
+            c.r.rows[6 * i + k].gpu_busy = k < 3 ? 0.93 : 0.24;
+    }
+    const lab_alarms found = alarms_of(&c);
+    check_only(&found, ALARM_IDLE, "pytorch", "alexnet, cuda: busy 24.00 % of the time");
+    campaign_end(&c);
+}
+
 TEST(out_of_line)
 {
     campaign c;

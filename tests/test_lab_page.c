@@ -142,6 +142,48 @@ static void make_all(campaign *c)
     c->r.text = hostile;
 }
 
+/* Study 1 on a GPU: figures of the GPU, curves, and where the time goes. */
+static void make_gpu(campaign *c)
+{
+    static result_function ours[] = {
+        {"conv2d_cudnn", 0.004, 160}, {"dense_cublaslt", 0.0024, 24}, {"relu", 0.0016, 8}};
+    static result_function theirs[] = {
+        {"void cudnn::engines_precompiled::nchwToNhwcKernel<float, float, float, false, true, "
+         "(cudnnKernelDataType_t)2>"
+         "(cudnn::engines_precompiled::nchw2nhwc_params_t<float>, float const*, float*)",
+         0.009, 320},
+        {"sm80_xmma_fprop_implicit_gemm_f32f32_f32f32_f32_nhwckrsc_nhwc_tilesize128x128x16", 0.006, 64},
+        {"Memcpy HtoD (Pinned -> Device)", 0.005, 16}};
+    campaign_begin(c, "study1-gpu");
+    for (int i = 0; i < 2; i++) {
+        add_cell(c, networks[i], "synth:fire,n=791", 791, 1)->what.device = "cuda";
+        add_rows(c, "brasa", "", work[i] / 30, 0.03);
+        for (int k = 3; k > 0; k--)
+            add_gpu(c, &c->r.rows[c->r.row_count - k], 9e8, 0.91);
+        c->r.rows[c->r.row_count - 3].functions = ours;
+        c->r.rows[c->r.row_count - 3].function_count = 3;
+        c->r.rows[c->r.row_count - 3].profile_steps = 8;
+        c->r.rows[c->r.row_count - 3].profile_s = 0.008;
+        add_rows(c, "pytorch", "channels_last", work[i] / 10, 0.05);
+        for (int k = 3; k > 0; k--)
+            add_gpu(c, &c->r.rows[c->r.row_count - k], 1.4e9, 0.34);
+        c->r.rows[c->r.row_count - 3].functions = theirs;
+        c->r.rows[c->r.row_count - 3].function_count = 3;
+        c->r.rows[c->r.row_count - 3].profile_steps = 8;
+        c->r.rows[c->r.row_count - 3].profile_s = 0.025;
+        add_rows(c, "jax", "", work[i] / 14, 0.04);
+        for (int k = 3; k > 0; k--) {
+            result_row *row = &c->r.rows[c->r.row_count - k];
+            add_gpu(c, row, 1.1e9, 0.77);
+            row->gpu_power = row->gpu_energy_j = NAN;
+            row->gpu_why = "not readable: NVML says of the power: Not Supported";
+            row->profile_why = "JAX writes its profile for TensorBoard, not for programs";
+        }
+        fail_row(add_row(c, "tensorflow", "", 1, 0), "refused",
+                 "this TensorFlow is a CPU build: tf.test.is_built_with_cuda() is False (2.21.0)", NULL);
+    }
+}
+
 static void make_nothing(campaign *c)
 {
     campaign_begin(c, "nothing");
@@ -217,6 +259,42 @@ TEST(everything)
     CHECK_INT(times(k.text, "<figcaption>Threads</figcaption>"), 2);
     CHECK(times(k.text, "<circle") > 4 * SAMPLES);
     save("lab-all", &k);
+    drop(&k);
+    campaign_end(&c);
+}
+
+TEST(on_a_gpu)
+{
+    campaign c;
+    lab_report report;
+    make_gpu(&c);
+    kept k = page_of(&c, &report);
+    const result_entry *e = results_entry(&c.r, 0, 0);
+    REQUIRE(e);
+    CHECK_CLOSE(e->gpu_image_j.median, e->image_s.median * (120 + 400 * 0.91), 1e-9);
+    CHECK_HAS(k.text, "<caption>On the GPU: medians over the repeats</caption>");
+    CHECK_HAS(k.text, "What is missing was not readable: NVML says of the power: Not Supported.");
+    CHECK_HAS(k.text, "A GPU that waits for the host, pytorch (channels_last): alexnet: busy 34.00 % of the time");
+    CHECK_HAS(k.text, "this TensorFlow is a CPU build");
+    CHECK_INT(times(k.text, "<figcaption>GPU busy</figcaption>"), 2);
+    CHECK_INT(times(k.text, "<figcaption>GPU power, W</figcaption>"), 2);
+    CHECK_HAS(k.text, ">conv2d_cudnn<");
+    CHECK_HAS(k.text, "not readable: JAX writes its profile");
+    CHECK_HAS(k.text, "nchwToNhwcKernel&lt;float, float, float, fal...");
+    save("lab-gpu", &k);
+    drop(&k);
+    CHECK(lab_export_markdown(&report, keep, &k));
+    CHECK_HAS(k.text,
+              "| Cell | Framework | GPU memory | its own count | GPU busy | Power, W | J an epoch | J an image |");
+    CHECK_HAS(k.text, "| alexnet | brasa | conv2d_cudnn | 50.00 % | 0.5000 | 20 |");
+    drop(&k);
+    CHECK(lab_export_json(&report, keep, &k));
+    CHECK_HAS(k.text,
+              "\"profile\":{\"why\":null,\"steps\":8,\"seconds\":0.008,\"functions\":[{\"name\":\"conv2d_cudnn\"");
+    CHECK_HAS(k.text, "\"gpu_busy\":{\"median\":0.91");
+    drop(&k);
+    CHECK(lab_export_csv(&c.r, keep, &k));
+    CHECK_HAS(k.text, ",gpu_energy_j,gpu_epoch_j,gpu_image_j,gpu_why\n");
     drop(&k);
     campaign_end(&c);
 }
@@ -313,7 +391,7 @@ TEST(costs)
     CHECK_HAS(k.text, "\"image_cost\":{\"median\":");
     drop(&k);
     CHECK(lab_export_csv(&c.r, keep, &k));
-    CHECK_HAS(k.text, ",epoch_cost,image_cost\n");
+    CHECK_HAS(k.text, ",epoch_cost,image_cost,");
     drop(&k);
     k = page_of(&c, &report);
     CHECK_HAS(k.text, "A million images");

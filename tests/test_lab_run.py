@@ -111,6 +111,8 @@ def test_profile():
     check("the functions of a step", r.returncode == 0 and len(found) > 3 and any("dense" in f[0] for f in found) and
           all(f[1] >= 0 and f[2] % 8 == 0 and f[3] == 8 for f in found) and
           abs(sum(f[1] for f in found) - found[0][4]) < 1e-9 and found[0][1] >= found[1][1], (r.stderr, found))
+    text = run("report", "--store", "profile.db", "--markdown").stdout
+    check("are in the report", "Where the time of a training step goes" in text and found[0][0] in text, text[-2000:])
 
 
 def test_gpu():

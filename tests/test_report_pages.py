@@ -15,11 +15,14 @@ VIEWS = {"light": (1200, "light"), "dark": (1200, "dark"), "phone": (360, "light
 POINTS = {"full": {"training": 24, "validation": 24, "Speed": 12}, "one": {"training": 2, "validation": 2, "Speed": 1},
           "hundred": {"training": 600, "validation": 600, "Speed": 300}, "nothing": {}, "blocks": {"measured": 7},
           "lab-study1": {}, "lab-batch": {"brasa": 20, "tensorflow": 18, "caffe": 16},
-          "lab-all": {"brasa": 6 * 240 + 4 + 7, "pytorch": 6 * 240 + 4 + 7}, "lab-nothing": {}}
+          "lab-all": {"brasa": 6 * 240 + 4 + 7, "pytorch": 6 * 240 + 4 + 7}, "lab-nothing": {},
+          "lab-gpu": {"brasa": 2 * (3 * 240 + 3 * 225), "jax": 2 * (3 * 240 + 3 * 225)}}
 # Tables of a page, by their captions.
 TABLES = {"lab-study1": ["Who is fastest", "Milliseconds an image: synth:fire,n=240, cpu, batch 1", "alexnet", "Versions",
                          "Medians over the repeats, and how far the extremes lie from them", "Runs without a result"],
-          "lab-all": ["Accuracy: cpu, batch 128, 10 folds", "mobilenet_v2, batch 1"]}
+          "lab-all": ["Accuracy: cpu, batch 128, 10 folds", "mobilenet_v2, batch 1"],
+          "lab-gpu": ["On the GPU: medians over the repeats",
+                      "Where the time of a training step goes: the functions that take most of it"]}
 
 
 # --- without a browser ------------------------------------------------------------------------------------------

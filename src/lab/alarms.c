@@ -27,6 +27,9 @@ static const struct {
         {PAGE_ALARM, "the same time on every network",
          "What is measured is not the computation: the device waits for the host or the loader, or the clock "
          "does not wait for the device."},
+    [ALARM_IDLE] = {PAGE_WARNING, "a GPU that waits for the host",
+                    "It computed in less than half of the epochs' time: what is measured is loading, launching or "
+                    "copying."},
     [ALARM_OUT_OF_LINE] = {PAGE_ALARM, "a time out of line",
                            "It fits neither this framework's other times nor the others' times for the same cell."},
     [ALARM_PUBLISHED] = {PAGE_WARNING, "far off the published number", NULL},
@@ -219,6 +222,18 @@ static void check_waiting(finder *f)
             put(f, ALARM_WAITS, name_of(f, first), "%s to %s on %d networks, %s, %s", per_image(least).text,
                 per_image(most).text, networks, f->r->cells[first->cell].what.device,
                 f->r->cells[first->cell].what.data);
+    }
+}
+
+static const double idle_limit = 0.5; /* of the time in the epochs */
+
+static void check_idle(finder *f)
+{
+    for (int i = 0; i < f->r->entry_count; i++) {
+        const result_entry *e = &f->r->entries[i];
+        if (cell_on_gpu(&f->r->cells[e->cell]) && e->gpu_busy.median < idle_limit)
+            put(f, ALARM_IDLE, name_of(f, e), "%s: busy %s of the time", cell_of(f, e),
+                show_value(e->gpu_busy.median, UNIT_SHARE).text);
     }
 }
 
@@ -422,6 +437,7 @@ brasa_status alarms_find(pool *p, const lab_results *r, lab_alarms *out)
     check_growth(&f);
     check_equal(&f);
     check_waiting(&f);
+    check_idle(&f);
     check_lines(&f);
     check_conditions(&f);
     check_calibration(&f);

@@ -16,6 +16,7 @@ typedef enum alarm_kind {
     ALARM_GROWTH,      /* a time that does not grow with the data */
     ALARM_EQUAL,       /* the same digits twice */
     ALARM_WAITS,       /* the same time an image on every network: it waits for something else */
+    ALARM_IDLE,        /* a GPU that did not compute most of the time */
     ALARM_OUT_OF_LINE, /* a time that fits neither the peer's others nor the others' on that network */
     ALARM_PUBLISHED,   /* far off the published one */
     ALARM_SWAP,

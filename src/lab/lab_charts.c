@@ -362,7 +362,25 @@ static const struct {
     {"Cores busy", {.zero = true}, offsetof(result_sample, cpu)},
     {"Memory", {.zero = true, .unit = UNIT_BYTES}, offsetof(result_sample, rss)},
     {"Threads", {.zero = true, .whole = true}, offsetof(result_sample, threads)},
+    {"GPU memory", {.zero = true, .unit = UNIT_BYTES}, offsetof(result_sample, gpu_memory)},
+    {"GPU busy", {.zero = true, .unit = UNIT_SHARE}, offsetof(result_sample, gpu_busy)},
+    {"GPU power, W", {.zero = true}, offsetof(result_sample, gpu_power)},
 };
+enum { GPU_MEASURES = 3 /* the first ones are of every run */ };
+
+static double sample_value(const result_row *row, int i, size_t offset)
+{
+    return *(const double *)(const void *)((const char *)&row->samples[i] + offset);
+}
+
+/* Some sample has a value. */
+static bool was_sampled(const result_row *row, size_t offset)
+{
+    for (int i = 0; i < row->sample_count; i++)
+        if (isfinite(sample_value(row, i, offset)))
+            return true;
+    return false;
+}
 
 static int fill_curves(const lab_results *r, int cell, size_t offset, page_series *series)
 {
@@ -370,7 +388,7 @@ static int fill_curves(const lab_results *r, int cell, size_t offset, page_serie
     for (int i = 0; i < r->entry_count; i++) {
         const result_entry *e = &r->entries[i];
         const result_row *row = e->row;
-        if (e->cell == cell && row->sample_count)
+        if (e->cell == cell && was_sampled(row, offset))
             series[count++] = (page_series){.name = r->names[e->name],
                                             .x = &row->samples->at,
                                             .y = (const double *)(const void *)((const char *)row->samples + offset),
@@ -421,7 +439,11 @@ brasa_status lab_charts_resources(pool *p, page *to, const lab_results *r)
         published |= is_resources(r, cell);
         page_columns_begin(to);
         for (size_t m = 0; m < sizeof measures / sizeof *measures; m++) {
-            const int count = fill_curves(r, cell, measures[m].offset, series);
+            const int count = m < GPU_MEASURES || cell_on_gpu(&r->cells[cell])
+                                  ? fill_curves(r, cell, measures[m].offset, series)
+                                  : 0;
+            if (!count)
+                continue;
             page_lines(to, &(page_chart){measures[m].title,
                                          {.title = "since the start", .unit = UNIT_SECONDS, .zero = true},
                                          measures[m].y,

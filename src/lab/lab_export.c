@@ -56,7 +56,11 @@ static const struct csv_column {
     {OF_ROW(threads_max), CSV_REAL},   {OF_ROW(energy_j), CSV_REAL},
     {OF_ROW(load_before), CSV_REAL},   {OF_ROW(fma_gflops), CSV_REAL},
     {OF_ROW(monitor_share), CSV_REAL}, {OF_ROW(epoch_cost), CSV_REAL},
-    {OF_ROW(image_cost), CSV_REAL},
+    {OF_ROW(image_cost), CSV_REAL},    {OF_ROW(device_peak), CSV_REAL},
+    {OF_ROW(gpu_peak), CSV_REAL},      {OF_ROW(gpu_busy), CSV_REAL},
+    {OF_ROW(gpu_power), CSV_REAL},     {OF_ROW(gpu_energy_j), CSV_REAL},
+    {OF_ROW(gpu_epoch_j), CSV_REAL},   {OF_ROW(gpu_image_j), CSV_REAL},
+    {OF_ROW(gpu_why), CSV_TEXT},
 };
 enum { CSV_COLUMNS = sizeof csv / sizeof *csv };
 
@@ -169,11 +173,37 @@ static void json_entry(json *j, const lab_results *r, const result_entry *e)
     json_spread(j, "energy_j", &e->energy_j);
     json_spread(j, "epoch_cost", &e->epoch_cost);
     json_spread(j, "image_cost", &e->image_cost);
+    json_spread(j, "device_peak", &e->device_peak);
+    json_spread(j, "gpu_peak", &e->gpu_peak);
+    json_spread(j, "gpu_busy", &e->gpu_busy);
+    json_spread(j, "gpu_power", &e->gpu_power);
+    json_spread(j, "gpu_epoch_j", &e->gpu_epoch_j);
+    json_spread(j, "gpu_image_j", &e->gpu_image_j);
     json_published(j, &r->cells[e->cell], e);
     json_close(j, '}');
 }
 
-/* The columns of the CSV file, and the epochs. */
+static void json_profile(json *j, const result_row *row)
+{
+    if (!row->function_count && !row->profile_why)
+        return;
+    json_open(j, "profile", '{');
+    json_text(j, "why", row->profile_why);
+    json_real(j, "steps", row->profile_steps);
+    json_real(j, "seconds", row->profile_s);
+    json_open(j, "functions", '[');
+    for (int i = 0; i < row->function_count; i++) {
+        json_open(j, NULL, '{');
+        json_text(j, "name", row->functions[i].name);
+        json_real(j, "seconds", row->functions[i].seconds);
+        json_real(j, "calls", row->functions[i].calls);
+        json_close(j, '}');
+    }
+    json_close(j, ']');
+    json_close(j, '}');
+}
+
+/* The columns of the CSV file, the epochs and the profile. */
 static void json_row(json *j, const result_row *row)
 {
     json_open(j, NULL, '{');
@@ -202,6 +232,7 @@ static void json_row(json *j, const result_row *row)
         json_close(j, '}');
     }
     json_close(j, ']');
+    json_profile(j, row);
     json_close(j, '}');
 }
 
@@ -349,6 +380,8 @@ bool lab_export_markdown(const lab_report *report, export_sink write, void *user
         put_table(&o, &report->tables.beside[i]);
     put_table(&o, &report->tables.figures);
     put_table(&o, &report->tables.resources);
+    put_table(&o, &report->tables.gpu);
+    put_table(&o, &report->tables.functions);
     put_table(&o, &report->tables.costs);
     put_table(&o, &report->tables.missing);
     put_table(&o, &report->tables.parity);

@@ -246,6 +246,8 @@ brasa_status lab_page_write(pool *p, const lab_report *report,
     page_section(&to, "All figures");
     put_table(&to, &report->tables.figures);
     put_table(&to, &report->tables.resources);
+    put_table(&to, &report->tables.gpu);
+    put_table(&to, &report->tables.functions);
     put_table(&to, &report->tables.costs);
     put_missing(&to, report);
     if (report->tables.parity.row_count)

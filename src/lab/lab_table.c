@@ -91,6 +91,77 @@ static void make_resources(table_writer *w, const lab_results *r, lab_table *out
     table_end(w);
 }
 
+/* Empty where nothing ran on a GPU. */
+static void make_gpu(table_writer *w, const lab_results *r, lab_table *out)
+{
+    static const page_column columns[] = {{"Cell", true}, {"Framework", true}, {"GPU memory"}, {"its own count"},
+                                          {"GPU busy"},   {"Power, W"},        {"J an epoch"}, {"J an image"}};
+    const char *why = NULL;
+    table_begin(w, out, "On the GPU: medians over the repeats", columns, 8);
+    for (int i = 0; i < r->entry_count; i++) {
+        const result_entry *e = &r->entries[i];
+        if (!e->done || !cell_on_gpu(&r->cells[e->cell]))
+            continue;
+        table_put(w, "%s", r->cells[e->cell].title);
+        table_put(w, "%s", r->names[e->name]);
+        table_put(w, "%s", show_value(e->gpu_peak.median, UNIT_BYTES).text);
+        table_put(w, "%s", show_value(e->device_peak.median, UNIT_BYTES).text);
+        table_put(w, "%s", show_value(e->gpu_busy.median, UNIT_SHARE).text);
+        table_put(w, "%s", show_value(e->gpu_power.median, UNIT_NONE).text);
+        table_put(w, "%s", show_value(e->gpu_epoch_j.median, UNIT_NONE).text);
+        table_put(w, "%s", show_value(e->gpu_image_j.median, UNIT_NONE).text);
+        why = why ? why : e->row->gpu_why;
+    }
+    table_note(w,
+               "GPU memory is the most that the driver saw of the run's processes, code and CUDA's own included; its "
+               "own count is the framework's, of tensors and workspace. Busy is the share of the epochs in which "
+               "some kernel ran; energy is the power of the epochs times their length.");
+    if (why)
+        table_note(w, "What is missing was %s.", why);
+    table_end(w);
+}
+
+/* A function's name, cut where it is longer than a reader wants: those of templates fill a page. */
+static void put_function(table_writer *w, const char *name)
+{
+    enum { LONGEST = 72 };
+    const size_t length = strlen(name);
+    size_t cut = length <= LONGEST ? length : LONGEST;
+    while (cut < length && cut > 0 && ((unsigned char)name[cut] & 0xC0) == 0x80) /* between letters */
+        cut--;
+    table_put(w, "%.*s%s", (int)cut, name, cut < length ? "..." : "");
+}
+
+/* Empty where no profile was asked for. The first ones of each run. */
+static void make_functions(table_writer *w, const lab_results *r, lab_table *out)
+{
+    enum { SHOWN = 6 };
+    static const page_column columns[] = {{"Cell", true}, {"Framework", true}, {"Function", true},
+                                          {"Share"},      {"ms a step"},       {"Calls a step"}};
+    table_begin(w, out, "Where the time of a training step goes: the functions that take most of it", columns, 6);
+    for (int i = 0; i < r->entry_count; i++) {
+        const result_entry *e = &r->entries[i];
+        const result_row *row = e->row;
+        for (int k = 0; e->done && k < row->function_count && k < SHOWN; k++) {
+            const result_function *f = &row->functions[k];
+            table_put(w, "%s", r->cells[e->cell].title);
+            table_put(w, "%s", r->names[e->name]);
+            put_function(w, f->name);
+            table_put(w, "%s", show_value(f->seconds / row->profile_s, UNIT_SHARE).text);
+            table_put(w, "%s", show_value(1e3 * f->seconds / row->profile_steps, UNIT_NONE).text);
+            table_put(w, "%s", show_value(f->calls / row->profile_steps, UNIT_NONE).text);
+        }
+        if (e->done && row->profile_why) {
+            table_put(w, "%s", r->cells[e->cell].title);
+            table_put(w, "%s", r->names[e->name]);
+            table_put(w, "not readable: %s", row->profile_why);
+            for (int k = 0; k < 3; k++)
+                table_put(w, "%s", "");
+        }
+    }
+    table_end(w);
+}
+
 /* Empty where there is no price. */
 static void make_costs(table_writer *w, const lab_results *r, lab_table *out)
 {
@@ -208,6 +279,8 @@ static brasa_status make_tables(pool *p, const lab_results *r, const lab_verdict
     make_ranks(&w, r, v, &out->ranks);
     make_figures(&w, r, &out->figures);
     make_resources(&w, r, &out->resources);
+    make_gpu(&w, r, &out->gpu);
+    make_functions(&w, r, &out->functions);
     make_costs(&w, r, &out->costs);
     make_missing(&w, r, &out->missing);
     make_parity(&w, r, &out->parity);

@@ -24,6 +24,8 @@ typedef struct lab_tables {
     int beside_count;
     lab_table figures;   /* what was measured, a line for each cell and peer: times and accuracy ... */
     lab_table resources; /* ... and what it took */
+    lab_table gpu;       /* the same of a GPU, where it was one that computed */
+    lab_table functions; /* which functions take the time, where that was asked for */
     lab_table costs;     /* what that costs, where the campaign has a price */
     lab_table missing;   /* rows without a result, and why */
     lab_table parity;    /* what was shown to be the same experiment */
