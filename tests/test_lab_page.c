@@ -280,7 +280,7 @@ TEST(on_a_gpu)
     CHECK_INT(times(k.text, "<figcaption>GPU power, W</figcaption>"), 2);
     CHECK_HAS(k.text, ">conv2d_cudnn<");
     CHECK_HAS(k.text, "not readable: JAX writes its profile");
-    CHECK_HAS(k.text, "nchwToNhwcKernel&lt;float, float, float, fal...");
+    CHECK_HAS(k.text, "nchwToNhwcKernel&lt;float, float, float, f...");
     save("lab-gpu", &k);
     drop(&k);
     CHECK(lab_export_markdown(&report, keep, &k));
