@@ -43,8 +43,6 @@ int run_explain(const options *o)
         return complain(MISUSED, "--tuned: kernels are not to be timed (%s)",
                         o->no_tune ? "--no-tune" : "BRASA_TUNE");
     int code = network_start(&n, o);
-    if (code == DONE && o->tuned && n.context->device)
-        code = complain(MISUSED, "--tuned: the kernels of a GPU choose by themselves");
     if (code == DONE)
         code = network_build(&n, o);
     if (code == DONE)

@@ -97,11 +97,14 @@ static const verb verbs[] = {
                    "threads tuned",
         .details = "Shows the program that a training step runs: forward, gradients and updates. "
                    "Where several kernels can do a node, those are shown that were the fastest when a "
-                   "training, a benchmark or --tuned timed them here; --tuned lists what each took. "
+                   "training, a benchmark or --tuned timed them here; --tuned lists what each took. On a GPU it "
+                   "lists what cuDNN and cuBLASLt were asked for, how many engines they had for it, alone and with "
+                   "what follows fused, and which one won. "
                    "A dialect line in a file wins over --dialect.",
         .examples = "brasa explain mnist_cnn --batch 64\n"
                     "brasa explain my.net --batch 64 --profile 20\n"
                     "brasa explain resnet50 --batch 32 --tuned\n"
+                    "brasa explain resnet50 --batch 100 --device cuda --precision bf16 --tuned\n"
                     "brasa explain letter_mlp --eval --json",
     },
     {

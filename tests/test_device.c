@@ -453,6 +453,48 @@ TEST(parameters)
     run_end(&r);
 }
 
+static brasa_context *device_of_its_own(void)
+{
+    brasa_context *ctx = context_of(1);
+    CHECK_STATUS(brasa_context_use(ctx, device_wanted()), BRASA_OK);
+    return ctx;
+}
+
+/* What libraries chose by the clock is recorded, and holds for whoever goes on with the record: with nothing else
+ * kept, and nothing timed, the bits are the same. */
+TEST(choices)
+{
+    DEVICE_ONLY();
+    const char *word = getenv("BRASA_TUNE");
+    char *before = word ? strdup(word) : NULL;
+    unsetenv("BRASA_TUNE");
+    setenv("BRASA_CACHE", "off", 1);
+    for (int i = 0; i < NETWORKS; i++) {
+        CASE("%s", networks[i].name);
+        const char *path = in_folder("engines.txt");
+        const brasa_tuning clock = {.measure = true}, record = {.record = path};
+        brasa_session_options o = {.batch = BATCH, .precision = BRASA_BF16, .tuning = &clock};
+        brasa_context *first = device_of_its_own(), *second = device_of_its_own();
+        run a = run_start(first, &networks[i], o);
+        o.tuning = &record;
+        if (a.s && good(&a, brasa_session_save_tuning(a.s, path))) {
+            run b = run_start(second, &networks[i], o);
+            run_steps(&a, 3);
+            run_steps(&b, 3);
+            if (b.s)
+                compare_bits(&a, &b);
+            run_end(&b);
+        }
+        run_end(&a);
+        brasa_context_free(first);
+        brasa_context_free(second);
+    }
+    unsetenv("BRASA_CACHE");
+    if (before)
+        setenv("BRASA_TUNE", before, 1);
+    free(before);
+}
+
 /* A node's time is the device's own, and so neither nothing nor what it takes to start it. */
 TEST(clocks)
 {

@@ -70,8 +70,34 @@ struct device {
     /* Runs one step again and again, as it runs in a recorded graph, and takes `times` times. NULL: `time` does. */
     brasa_status (*repeat)(device *d, const step *s, int times, int64_t *nanoseconds);
 
+    /* What its libraries chose by the clock is kept on disk. `record` writes what was chosen for programs of this
+     * context, for a run's record; `recall` reads such a file: what it says holds for programs that are made from now
+     * on. One that is not there says nothing. NULL: nothing is chosen. */
+    brasa_status (*record)(device *d, const char *path);
+    brasa_status (*recall)(device *d, const char *path);
+
     void (*close)(device *d);
 };
+
+/* What a library offers for a problem in one way, and what came of it. */
+typedef struct device_way {
+    int engines;         /* that may be taken */
+    int compiled;        /* left out: they would be compiled every time */
+    int timed;           /* configurations of these engines that ran */
+    int64_t nanoseconds; /* of the fastest; 0: none ran */
+    int64_t workspace;   /* its bytes */
+} device_way;
+
+enum { DEVICE_MOST_WAYS = 2, DEVICE_ENGINE_SIZE = 200 };
+
+/* A choice that a kernel made by the clock when its node was opened: for explain. */
+typedef struct device_choice {
+    const char *problem; /* in words: nodes of the same share it */
+    int ways, taken;
+    const char *name[DEVICE_MOST_WAYS];
+    device_way way[DEVICE_MOST_WAYS];
+    char engine[DEVICE_ENGINE_SIZE]; /* that was taken */
+} device_choice;
 
 /* A kernel that a backend lists: the op by its name, as `kernel.op` is known to the program only. */
 typedef struct backend_kernel {

@@ -103,6 +103,13 @@ typedef struct node {
 /* The name of graph_samples' value. */
 #define SAMPLES_NAME "batch/samples"
 
+/* How a device's library chooses a kernel for a problem. */
+typedef enum choosing {
+    CHOOSE_TIMED, /* what was chosen before, or is the fastest now */
+    CHOOSE_KNOWN, /* what was chosen before, or the first */
+    CHOOSE_FIRST, /* what the library names first, the same on every run */
+} choosing;
+
 struct brasa_graph {
     brasa_context *ctx;
     bool owns_ctx;
@@ -123,6 +130,7 @@ struct brasa_graph {
     /* Of a user's graph: the input that is made of bytes where it is computed; NULL: inputs are fed as they are. */
     const struct pictures_input *pictures;
     struct tuner *tuner; /* of a program; NULL: a node takes the first kernel of its list */
+    choosing choosing;   /* of a program for a device: how its libraries choose kernels */
     const char *scope;
     const char *file; /* the model file that it was read from, or NULL */
     value *values;

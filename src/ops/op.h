@@ -145,6 +145,8 @@ typedef struct step {
     int64_t runs, nanoseconds, fastest;
 } step;
 
+struct device_choice; /* backend.h */
+
 struct kernel {
     const char *name; /* "conv2d_ref" */
     const op_def *op;
@@ -171,6 +173,8 @@ struct kernel {
     /* Several steps of this kernel at once, none of which reads or writes what another one writes; such a kernel has
      * no workspace. For devices, where it takes longer to start a small step than to do it. NULL: one by one. */
     brasa_status (*run_many)(const step *const *steps, int count);
+    /* Of a device: what was chosen by the clock when the node was opened; false: nothing. NULL: it never is. */
+    bool (*choice)(const void *state, struct device_choice *out);
 };
 
 /* --- the registry (registry.c, from ops.def) -------------------------------------------------------------- */

@@ -1,94 +1,18 @@
 /* explain.c - what a program does, node by node: as a table for people, as JSON for programs. */
-#include "backend/backend.h"
-#include "core/json.h"
-#include "core/numeric.h"
-#include "train/session.h"
+#include "train/explain_parts.h"
 #include "train/settings.h"
 
 #include <math.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
-
-typedef struct sink {
-    bool (*write)(void *user, const char *text, size_t length);
-    void *user;
-    bool failed;
-} sink;
-
-/* vsnprintf with a point in every number; returns the length of what stands there, cut or not. */
-static size_t format_text(char *text, size_t size, const char *format, va_list args)
-{
-    const numeric_state locale = numeric_enter();
-    int length = vsnprintf(text, size, format, args);
-    numeric_leave(locale);
-    return length < 0 ? 0 : (size_t)length < size ? (size_t)length : size - 1;
-}
-
-static void print(sink *o, const char *format, ...) BRASA_PRINTF(2, 3);
-static void print(sink *o, const char *format, ...)
-{
-    char text[512];
-    va_list args;
-    va_start(args, format);
-    size_t length = format_text(text, sizeof text, format, args);
-    va_end(args);
-    if (length > 0 && !o->failed && !o->write(o->user, text, length))
-        o->failed = true;
-}
-
-/* What stands in a column. */
-typedef struct cell {
-    char text[192];
-} cell;
-
-static cell cell_of(const char *format, ...) BRASA_PRINTF(1, 2);
-static cell cell_of(const char *format, ...)
-{
-    cell c = {""};
-    va_list args;
-    va_start(args, format);
-    format_text(c.text, sizeof c.text, format, args);
-    va_end(args);
-    return c;
-}
-
-static cell print_time(const step *s)
-{
-    if (!s || !s->runs)
-        return cell_of("%s", "");
-    double us = (double)s->nanoseconds / (double)s->runs / 1000;
-    return us < 999.95 ? cell_of("%.1f us", us) : cell_of("%.*f ms", us < 99950 ? 2 : 0, us / 1000);
-}
 
 static const char *const role_names[] = {
     [ROLE_FORWARD] = "forward", [ROLE_GRADIENT] = "gradient", [ROLE_UPDATE] = "update"};
-static const char *const act_names[] = {[ACT_NONE] = "", [ACT_RELU] = "+relu", [ACT_RELU6] = "+relu6"};
-
 static const step *step_of(const program *p, const node *n)
 {
     for (int i = 0; i < p->nsteps; i++)
         if (p->steps[i].node == n)
             return &p->steps[i];
     return NULL;
-}
-
-static double flops_of(const graph *g, const node *n)
-{
-    if (n->op->cost)
-        return n->op->cost(g, n).flops;
-    return n->op->view ? 0 : (double)shape_count(&g->values[n->out[0]].shape);
-}
-
-/* All a node reads and writes. */
-static int64_t traffic_of(const graph *g, const node *n)
-{
-    int64_t bytes = 0;
-    for (int k = 0; k < n->nin; k++)
-        bytes += g->values[n->in[k]].bytes;
-    for (int k = 0; k < n->nout; k++)
-        bytes += g->values[n->out[k]].bytes;
-    return bytes;
 }
 
 static bool persistent(const value *v)
@@ -135,33 +59,6 @@ static reorders count_reorders(const graph *g, bool of_weights)
 /* --- the table, at most WIDTH columns wide ---------------------------------------------------------------------- */
 
 enum { WIDTH = 100 };
-
-static cell layer_cell(const node *n)
-{
-    return cell_of("%s%s %s", n->op->name, act_names[n->act], n->name);
-}
-
-/* Is this one of the words of "conv2d_grad_data"? */
-static bool has_word(const char *name, const char *word, size_t length)
-{
-    for (;;) {
-        size_t part = strcspn(name, "_");
-        if (part == length && memcmp(name, word, length) == 0)
-            return true;
-        if (!name[part])
-            return false;
-        name += part + 1;
-    }
-}
-
-/* A kernel's name without the op's words before it, which the column to the left has: "ref". */
-static cell kernel_cell(const step *s)
-{
-    const char *name = s ? s->kernel->name : "view";
-    for (size_t length; s && name[length = strcspn(name, "_")] && has_word(s->node->op->name, name, length);)
-        name += length + 1;
-    return cell_of("%s", name);
-}
 
 /* Where output 0 is; behind '=' where it is written over an input, behind '<' where it is part of a larger tensor. */
 static cell offset_cell(const program *p, int i)
@@ -260,60 +157,8 @@ static void explain_text(sink *o, const brasa_session *s)
     print(o, "offsets are those of output 0; '=': written over an input, '<': into its place in a concat\n");
 }
 
-/* --- kernels that were chosen by their times ---------------------------------------------------------------------
- */
-
-static cell print_nanoseconds(int64_t ns)
-{
-    const step s = {.runs = 1, .nanoseconds = ns};
-    return ns ? print_time(&s) : cell_of("refused");
-}
-
-static void explain_choice(sink *o, const program *p, int i)
-{
-    const graph *g = &p->graph;
-    const node *n = &g->nodes[i];
-    const choice *c = n->choice;
-    int nodes = 0;
-    for (int k = 0; k < g->nnodes; k++) {
-        if (k < i && g->nodes[k].choice == c)
-            return; /* told before */
-        nodes += g->nodes[k].choice == c;
-    }
-    print(o, "%s, %s, %d node%s\n", layer_cell(n).text, shape_print(&g->values[n->out[0]].shape).text, nodes,
-          nodes == 1 ? "" : "s");
-    for (int k = 0; k < c->count; k++)
-        print(o, "  %c %-40s %9s\n", k == c->best ? '*' : ' ', c->tried[k].kernel,
-              print_nanoseconds(c->tried[k].nanoseconds).text);
-}
-
-static void explain_tuning(sink *o, const brasa_session *s)
-{
-    const program *p = s->current;
-    int chosen = 0;
-    for (int i = 0; i < p->graph.nnodes; i++) {
-        if (p->graph.nodes[i].choice)
-            explain_choice(o, p, i);
-        chosen += p->graph.nodes[i].choice != NULL;
-    }
-    print(o, "%d of %d nodes run on the fastest (*) of several kernels, reorders that it needs included\n", chosen,
-          p->graph.nnodes);
-}
-
 /* --- JSON --------------------------------------------------------------------------------------------------------
  */
-
-static void json_choice(json *j, const choice *c)
-{
-    json_open(j, "tried", '[');
-    for (int k = 0; k < c->count; k++) {
-        json_open(j, NULL, '{');
-        json_text(j, "kernel", c->tried[k].kernel);
-        json_real(j, "us", c->tried[k].nanoseconds ? (double)c->tried[k].nanoseconds / 1000 : NAN);
-        json_close(j, '}');
-    }
-    json_close(j, ']');
-}
 
 static void json_value(json *j, const brasa_session *s, const value *v)
 {
@@ -416,6 +261,8 @@ static void explain_json(sink *o, const brasa_session *s)
     for (int i = 0; i < p->graph.nnodes; i++)
         json_node(&j, s, p, i);
     json_close(&j, ']');
+    if (s->ctx->device)
+        json_engines(&j, p);
     json_close(&j, '}');
     o->failed = j.failed;
 }

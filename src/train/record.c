@@ -164,12 +164,19 @@ brasa_status record_run(training *t)
     return replace_end(&r, status);
 }
 
+const char *record_choices(const brasa_context *ctx)
+{
+    return ctx->device ? ENGINES_FILE : KERNELS_FILE;
+}
+
 brasa_status record_kernels(training *t)
 {
-    const char *path = run_path(&t->unit.pool, t->folder, KERNELS_FILE);
+    const device *d = t->task.ctx->device;
+    const char *path = run_path(&t->unit.pool, t->folder, record_choices(t->task.ctx));
     if (!path)
         return BRASA_OUT_OF_MEMORY;
-    return t->unit.session->tuner ? brasa_session_save_tuning(t->unit.session, path) : BRASA_OK;
+    const bool chosen = d ? d->record != NULL : t->unit.session->tuner != NULL;
+    return chosen ? brasa_session_save_tuning(t->unit.session, path) : BRASA_OK;
 }
 
 /* --- epochs.jsonl -------------------------------------------------------------------------------------------- */

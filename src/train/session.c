@@ -249,6 +249,7 @@ static program *program_new(brasa_session *s, bool training, int64_t batch)
     g->class_weights = s->class_weights;
     g->deterministic = s->options.deterministic;
     g->tuner = s->tuner;
+    g->choosing = s->choosing;
     g->precision = s->options.precision;
     if (s->ctx->device)
         g->fuse &= s->ctx->device->fuse;
@@ -423,8 +424,18 @@ static brasa_status read_class_weights(brasa_session *s, const brasa_session_opt
     return BRASA_OK;
 }
 
+/* A device's libraries choose by themselves, and keep what they chose in a file of their own. */
+static brasa_status tell_device(brasa_session *s, const brasa_tuning *from)
+{
+    device *d = s->ctx->device;
+    s->choosing = from->measure ? CHOOSE_TIMED : from->cache || from->record ? CHOOSE_KNOWN : CHOOSE_FIRST;
+    return from->record && d->recall ? d->recall(d, from->record) : BRASA_OK;
+}
+
 static brasa_status read_tuning(brasa_session *s, const brasa_tuning *from)
 {
+    if (s->ctx->device)
+        return tell_device(s, from);
     brasa_tuning t = *from;
     t.measure = t.measure && !s->options.plan_only;
     return tuner_new(s->ctx, &t, &s->tuner);
@@ -472,9 +483,8 @@ static brasa_status start(brasa_session *s, const brasa_session_options *o)
         return fail_memory(s->ctx, strlen(o->kernels) + 1);
     if ((status = check_precision(s)) != BRASA_OK)
         return status;
-    /* Deterministic: what is the fastest on one number of threads may not be so on another. A device's kernels choose
-     * by themselves. */
-    if (o->tuning && !o->deterministic && !o->kernels && !s->ctx->device &&
+    /* Deterministic: what is the fastest on one number of threads may not be so on another. */
+    if (o->tuning && !o->deterministic && (!o->kernels || s->ctx->device) &&
         (status = read_tuning(s, o->tuning)) != BRASA_OK)
         return status;
     if (o->freeze && (status = freeze_read(s, o->freeze)) != BRASA_OK)
@@ -608,6 +618,9 @@ brasa_status brasa_session_memory(const brasa_session *s, brasa_memory *out)
 brasa_status brasa_session_save_tuning(const brasa_session *s, const char *path)
 {
     const tuner none = {.ctx = s->ctx};
+    device *d = s->ctx->device;
+    if (d && d->record)
+        return d->record(d, path);
     return tune_write_record(s->tuner ? s->tuner : &none, path);
 }
 

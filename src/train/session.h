@@ -27,6 +27,7 @@ struct brasa_session {
     const char *kernels, *freeze;  /* copied */
     constants_attr *class_weights; /* copied, or NULL */
     tuner *tuner;                  /* or NULL */
+    choosing choosing;             /* graph.choosing of its programs */
     pool pool;
 
     const optimizer_def *optimizer;

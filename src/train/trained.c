@@ -115,8 +115,8 @@ brasa_status trained_open(brasa_context *ctx, const char *folder, const trained_
     if (status == BRASA_OK)
         status = task_build(t, out->run.model);
     brasa_tuning as_trained = {.record = NULL};
-    if (status == BRASA_OK && run_has(folder, KERNELS_FILE)) {
-        as_trained.record = run_path(&t->pool, folder, KERNELS_FILE);
+    if (status == BRASA_OK && run_has(folder, record_choices(ctx))) {
+        as_trained.record = run_path(&t->pool, folder, record_choices(ctx));
         status = as_trained.record ? BRASA_OK : BRASA_OUT_OF_MEMORY;
         o.tuning = &as_trained;
     }

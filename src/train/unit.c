@@ -128,24 +128,23 @@ static bool may_time(training *t, const brasa_tuning *given)
     return kept;
 }
 
-/* How the unit's kernels are chosen; false: the first that fit, or as a device does it. The run's record stands. What
- * it does not know is decided once: not in a unit that has a checkpoint already. */
+/* How the unit's kernels are chosen; false: the first that fit. The run's record stands. What it does not know is
+ * decided once: not in a unit that has a checkpoint already. A device's libraries keep times by themselves. */
 static brasa_status tuning_wish(training *t, brasa_tuning *out, bool *tuned)
 {
     const unit *u = &t->unit;
-    if (t->task.ctx->device)
-        return BRASA_OK;
+    const bool on_device = t->task.ctx->device != NULL;
+    const char *file = record_choices(t->task.ctx);
     const brasa_tuning *given = t->task.settings.no_tune ? NULL : t->options->tuning;
     const bool begun = u->folder && run_has(u->folder, CHECKPOINT_FILE);
-    *out = (brasa_tuning){.measure = !begun && may_time(t, given),
+    *out = (brasa_tuning){.measure = !begun && (on_device ? given && given->measure : may_time(t, given)),
                           .cache = given && !begun ? given->cache : NULL,
                           .most_bytes = (uint64_t)t->task.settings.mem,
                           .watch = look_on,
                           .user = t};
-    if (t->folder && run_has(t->folder, KERNELS_FILE) &&
-        !(out->record = run_path(&t->unit.pool, t->folder, KERNELS_FILE)))
+    if (t->folder && run_has(t->folder, file) && !(out->record = run_path(&t->unit.pool, t->folder, file)))
         return BRASA_OUT_OF_MEMORY;
-    *tuned = out->measure || out->cache || out->record;
+    *tuned = on_device || out->measure || out->cache || out->record;
     return BRASA_OK;
 }
 
@@ -226,6 +225,10 @@ static brasa_status make_session(training *t)
     brasa_status status = BRASA_OK;
     if (u->folder && run_has(u->folder, CHECKPOINT_FILE))
         status = checkpoint_parts(t->task.ctx, u->checkpoint, o.batch, &o.parts);
+    if (status == BRASA_OK)
+        status = tuning_wish(t, &tuning, &tuned);
+    if (t->task.ctx->device && tuned)
+        o.tuning = &tuning;
     if (status == BRASA_OK && fits_device(t, &o, &status))
         return BRASA_OK;
     u->budget = t->task.settings.mem ? t->task.settings.mem : (int64_t)fit_device_bytes(t->task.ctx);
@@ -234,12 +237,10 @@ static brasa_status make_session(training *t)
     u->parts = o.parts;
     if (status == BRASA_OK)
         status = unit_evaluate_at_once(t, &o, &u->at_once);
-    if (status == BRASA_OK)
-        status = tuning_wish(t, &tuning, &tuned);
     o.tuning = tuned ? &tuning : NULL;
     if (status == BRASA_OK)
         status = make_programs(t, &o);
-    if (status != BRASA_OK || !tuned || !unit_over_budget(t))
+    if (status != BRASA_OK || !tuned || t->task.ctx->device || !unit_over_budget(t))
         return status;
     o.tuning = NULL;
     return make_programs(t, &o);

@@ -1,38 +1,28 @@
 /* cublaslt.c - cuBLASLt, opened at run time: see cublaslt.h.
  *
  * The library lists algorithms for a product, the best first by its own estimate. Up to CANDIDATES of them run on
- * numbers in memory of their own, and the fastest is kept, for the next product of the same sizes too. Only
+ * numbers in memory of their own, and the fastest is kept (kept.h), for the next product of the same sizes too. Only
  * algorithms that add up in floats are asked for, and those that split a sum do it in two steps, not by atomic
  * additions.
  */
-#include "backend/cuda/cublaslt.h"
+#include "backend/cuda/cublaslt_parts.h"
 #include "backend/cuda/libraries.h"
 
-#include <cublasLt.h>
 #include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
 
 enum { CANDIDATES = 8, ROUNDS = 5 };
-enum { ALIGNMENT = 64 };                                 /* of tensors: PLAN_ALIGN */
-enum { WORKSPACE = 32 << 20, WORKSPACE_ALIGN = 256 };    /* at most, and what the library demands */
-enum { SWEEP = 64 << 20 };                               /* more than the caches hold */
-enum { PATTERN = 1 << 16 };                              /* bytes of numbers, repeated */
+enum { ALIGNMENT = 64 };                                       /* of tensors: PLAN_ALIGN */
+enum { WORKSPACE = LT_MOST_WORKSPACE, WORKSPACE_ALIGN = 256 }; /* at most, and what the library demands */
+enum { SWEEP = 64 << 20 };                                     /* more than the caches hold */
+enum { PATTERN = 1 << 16 };                                    /* bytes of numbers, repeated */
 static const double most_flops = 4e11, most_bytes = 2e9; /* of a product that is timed: milliseconds, on any GPU */
-
-/* What was found out about a product. */
-typedef struct finding {
-    cublaslt_product product;
-    bool found;
-    cublasLtMatmulAlgo_t algorithm;
-    size_t workspace;
-    int64_t nanoseconds;
-    struct finding *next;
-} finding;
 
 struct cublaslt {
     cublasLtHandle_t handle;
     finding *findings;
+    char machine[120]; /* "NVIDIA H200, cuBLASLt 130100" */
     /* functions of the library */
     __typeof__(cublasLtCreate) *create;
     __typeof__(cublasLtDestroy) *destroy;
@@ -47,6 +37,7 @@ struct cublaslt {
     __typeof__(cublasLtMatmulPreferenceDestroy) *preference_destroy;
     __typeof__(cublasLtMatmulPreferenceSetAttribute) *preference_set;
     __typeof__(cublasLtMatmulAlgoGetHeuristic) *heuristic;
+    __typeof__(cublasLtMatmulAlgoCheck) *check;
     __typeof__(cublasLtMatmul) *matmul;
 };
 
@@ -71,6 +62,7 @@ static const struct {
     FUNCTION("cublasLtMatmulPreferenceDestroy", preference_destroy),
     FUNCTION("cublasLtMatmulPreferenceSetAttribute", preference_set),
     FUNCTION("cublasLtMatmulAlgoGetHeuristic", heuristic),
+    FUNCTION("cublasLtMatmulAlgoCheck", check),
     FUNCTION("cublasLtMatmul", matmul),
 };
 enum { FUNCTIONS = sizeof functions / sizeof functions[0] };
@@ -130,6 +122,8 @@ void cublaslt_open(cuda_queue *q, device *d)
     const int version = (int)lib->version();
     snprintf(words, sizeof words, "cuBLASLt %d.%d", version / 10000, version / 100 % 100);
     add_words(d->about, sizeof d->about, ", ", words);
+    const char *gpu = strchr(d->name, ' '); /* behind "cuda:0" */
+    snprintf(lib->machine, sizeof lib->machine, "%.80s, cuBLASLt %d", gpu ? gpu + 1 : d->name, version);
     q->cublaslt = lib;
 }
 
@@ -220,7 +214,7 @@ static int propose(const struct cublaslt *lib, const cublaslt_plan *plan, cublas
     const uint64_t workspace = WORKSPACE;
     const uint32_t schemes = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE, alignment = ALIGNMENT;
     cublasLtMatmulPreference_t wanted = NULL;
-    int count = 0, kept = 0;
+    int count = 0, usable = 0;
     if (lib->preference_create(&wanted) != CUBLAS_STATUS_SUCCESS)
         return 0;
     cublasStatus_t status =
@@ -235,8 +229,8 @@ static int propose(const struct cublaslt *lib, const cublaslt_plan *plan, cublas
     lib->preference_destroy(wanted);
     for (int i = 0; i < count && status == CUBLAS_STATUS_SUCCESS; i++)
         if (list[i].state == CUBLAS_STATUS_SUCCESS && list[i].workspaceSize <= WORKSPACE)
-            list[kept++] = list[i];
-    return kept;
+            list[usable++] = list[i];
+    return usable;
 }
 
 static cublasStatus_t start(const cublaslt_plan *plan, const cublasLtMatmulAlgo_t *algorithm, const void *a,
@@ -396,15 +390,15 @@ static bool keeps_nan(const cublaslt_plan *plan, const cublasLtMatmulHeuristicRe
 static int drop_careless(const cublaslt_plan *plan, cublasLtMatmulHeuristicResult_t *list, int count, const room *r)
 {
     const cudaStream_t stream = plan->queue->stream;
-    int kept = 0;
+    int careful = 0;
     if (cudaMemsetAsync(r->b, 0xff, r->bytes_b, stream) != cudaSuccess)
         return 0;
     for (int i = 0; i < count; i++)
         if (keeps_nan(plan, &list[i], r))
-            list[kept++] = list[i];
+            list[careful++] = list[i];
     if (fill(r->b, r->bytes_b, r->pattern, stream) != cudaSuccess) /* numbers again, for what follows */
         return 0;
-    return kept;
+    return careful;
 }
 
 /* --- findings -------------------------------------------------------------------------------------------------- */
@@ -412,7 +406,7 @@ static int drop_careless(const cublaslt_plan *plan, cublasLtMatmulHeuristicResul
 static bool same_product(const cublaslt_product *x, const cublaslt_product *y)
 {
     return x->m == y->m && x->n == y->n && x->k == y->k && x->line_b == y->line_b && x->turn_a == y->turn_a &&
-           x->turn_b == y->turn_b && x->bf16 == y->bf16 && x->tf32 == y->tf32 && x->timed == y->timed &&
+           x->turn_b == y->turn_b && x->bf16 == y->bf16 && x->tf32 == y->tf32 && x->choosing == y->choosing &&
            x->extra == y->extra;
 }
 
@@ -421,14 +415,17 @@ static void find_best(const cublaslt_plan *plan, finding *f)
     cublasLtMatmulHeuristicResult_t list[CANDIDATES];
     room r = {0};
     int count = propose(plan->queue->cublaslt, plan, list), best = 0;
-    const bool relu = has_relu(&plan->product), timed = plan->product.timed;
+    const bool relu = has_relu(&plan->product), timed = plan->product.choosing == CHOOSE_TIMED;
     const bool tried = count > 0 && (relu || timed) && room_open(plan, &r);
+    f->listed = count;
+    f->tried = tried;
     if (relu)
         count = tried ? drop_careless(plan, list, count, &r) : 0;
     if (tried && timed) {
         best = -1;
         for (int i = 0; i < count; i++) {
             const int64_t time = time_of(plan, &list[i], &r);
+            f->timed += time >= 0;
             if (time < 0 || (best >= 0 && time >= f->nanoseconds))
                 continue;
             best = i;
@@ -443,6 +440,49 @@ static void find_best(const cublaslt_plan *plan, finding *f)
     }
 }
 
+/* --- findings that are kept ------------------------------------------------------------------------------------ */
+
+/* Whether the library takes it: it may be of a file that somebody has changed. */
+static bool is_taken(const cublaslt_plan *plan, finding *f)
+{
+    const struct cublaslt *lib = plan->queue->cublaslt;
+    cublasLtMatmulHeuristicResult_t result = {0};
+    if (!f->found)
+        return true;
+    if (lib->check(lib->handle, plan->what, plan->a, plan->b, plan->d, plan->d, &f->algorithm, &result) !=
+            CUBLAS_STATUS_SUCCESS ||
+        result.state != CUBLAS_STATUS_SUCCESS || result.workspaceSize > WORKSPACE)
+        return false;
+    f->workspace = result.workspaceSize > f->workspace ? result.workspaceSize : f->workspace;
+    return true;
+}
+
+static bool recall(const cublaslt_plan *plan, finding *f, const char *problem)
+{
+    kept_line *line = kept_find(plan->queue->kept, plan->queue->cublaslt->machine, problem);
+    finding known = *f;
+    if (!line || !cublaslt_parse(line->value, &known) || !is_taken(plan, &known))
+        return false;
+    line->used = true;
+    known.choice = line;
+    *f = known;
+    return true;
+}
+
+/* Looks for a finding in what is kept, or finds it out. */
+static void find_out(const cublaslt_plan *plan, finding *f)
+{
+    char problem[LT_PROBLEM_SIZE], words[KEPT_VALUE_SIZE];
+    cublaslt_name(&plan->product, problem);
+    if (plan->product.choosing != CHOOSE_FIRST && recall(plan, f, problem))
+        return;
+    find_best(plan, f);
+    if (plan->product.choosing != CHOOSE_TIMED || !f->tried) /* too large for that, or there was no memory */
+        return;
+    cublaslt_print(f, words);
+    f->choice = kept_put(plan->queue->kept, plan->queue->cublaslt->machine, problem, words);
+}
+
 /* Sets plan->best. */
 static brasa_status look_up(cublaslt_plan *plan)
 {
@@ -455,7 +495,7 @@ static brasa_status look_up(cublaslt_plan *plan)
         if (!f)
             return fail_memory(plan->queue->ctx, sizeof *f);
         f->product = plan->product;
-        find_best(plan, f);
+        find_out(plan, f);
         f->next = lib->findings;
         lib->findings = f;
     }
@@ -517,4 +557,22 @@ brasa_status cublaslt_run(const cublaslt_plan *plan, const void *a, const void *
     if (status == CUBLAS_STATUS_SUCCESS)
         return BRASA_OK;
     return fail(plan->queue->ctx, BRASA_INTERNAL, "cuBLASLt: %s", plan->queue->cublaslt->text(status));
+}
+
+bool cublaslt_tell_choice(const cublaslt_plan *plan, device_choice *out)
+{
+    static const char *const names[] = {[LT_NOTHING] = "product",
+                                        [LT_BIAS] = "product+bias",
+                                        [LT_RELU] = "product+relu",
+                                        [LT_BIAS_RELU] = "product+bias+relu",
+                                        [LT_BIAS_GRADIENT] = "product+bias gradient"};
+    const finding *f = &plan->best;
+    if (!f->choice)
+        return false;
+    *out = (device_choice){.problem = f->choice->problem, .ways = 1};
+    out->name[0] = names[plan->product.extra];
+    out->way[0] = (device_way){
+        .engines = f->listed, .timed = f->timed, .nanoseconds = f->nanoseconds, .workspace = (int64_t)f->workspace};
+    snprintf(out->engine, sizeof out->engine, "%.16s", f->choice->value); /* its number is in the first bytes */
+    return true;
 }

@@ -14,9 +14,9 @@ typedef struct cublaslt_product {
     int64_t m, n, k;
     int64_t line_b; /* from a column of B, as it is stored, to the next; 0: there is nothing between them */
     bool turn_a, turn_b;
-    bool bf16;  /* all are stored in 16 bits; else they are floats. Sums are floats anyway. */
-    bool tf32;  /* floats may be cut to 10 bits of fraction before they are multiplied */
-    bool timed; /* take what is the fastest here; else what the library names first, the same on every run */
+    bool bf16; /* all are stored in 16 bits; else they are floats. Sums are floats anyway. */
+    bool tf32; /* floats may be cut to 10 bits of fraction before they are multiplied */
+    choosing choosing;
     cublaslt_extra extra;
 } cublaslt_product;
 
@@ -30,6 +30,8 @@ void cublaslt_plan_free(cublaslt_plan *plan);
 int64_t cublaslt_workspace(const cublaslt_plan *plan);
 /* How long a run took when it was timed; 0: it was not. */
 int64_t cublaslt_nanoseconds(const cublaslt_plan *plan);
+/* For kernel.choice. */
+bool cublaslt_tell_choice(const cublaslt_plan *plan, device_choice *out);
 /* Starts it. All addresses are multiples of 64, but that of the workspace. */
 brasa_status cublaslt_run(const cublaslt_plan *plan, const void *a, const void *b, void *d, const void *bias,
                           void *workspace);

@@ -1,8 +1,10 @@
 /* cuda.c - a GPU: its memory, its queue, and steps recorded into a graph. */
 #include "backend/cuda/cuda.h"
+#include "backend/cuda/kept.h"
 #include "backend/cuda/libraries.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* --- errors and layouts -------------------------------------------------------------------------------------- */
@@ -31,6 +33,13 @@ brasa_status cuda_counters_open(graph *g, node *n, size_t count)
 void cuda_counters_close(brasa_context *ctx, void *state)
 {
     ctx->device->put(ctx->device, state);
+}
+
+/* With --deterministic, and where nothing is to be timed, the library's own choice stands. */
+choosing cuda_choosing(const graph *g)
+{
+    const char *word = getenv("BRASA_TUNE");
+    return g->deterministic || (word && strcmp(word, "off") == 0) ? CHOOSE_FIRST : g->choosing;
 }
 
 layout cuda_layout_f32(const graph *g, int v)
@@ -78,6 +87,7 @@ enum { PIECE_BYTES = 8 << 20 };
 typedef struct cuda_device {
     device device;
     cuda_queue queue;
+    kept kept;
     char *pinned[2];
     cudaEvent_t sent[2]; /* the piece may be written again */
     int next;
@@ -394,6 +404,16 @@ static brasa_status cuda_repeat(device *d, const step *s, int times, int64_t *na
 
 /* --- opening ------------------------------------------------------------------------------------------------- */
 
+static brasa_status cuda_record(device *d, const char *path)
+{
+    return kept_record(&((cuda_device *)d->data)->kept, path);
+}
+
+static brasa_status cuda_recall(device *d, const char *path)
+{
+    return kept_recall(&((cuda_device *)d->data)->kept, path);
+}
+
 static void cuda_close(device *d)
 {
     cuda_device *c = d->data;
@@ -402,6 +422,7 @@ static void cuda_close(device *d)
         cudaStreamSynchronize(c->queue.stream);
     if (c->copies)
         cudaStreamDestroy(c->copies);
+    kept_close(&c->kept);
     cudnn_close(&c->queue);
     cublaslt_close(&c->queue);
     for (int i = 0; i < 2; i++) {
@@ -467,6 +488,8 @@ static brasa_status cuda_open(brasa_context *ctx, int index, device **out)
     if (!c)
         return fail_memory(ctx, sizeof *c);
     c->queue.ctx = ctx;
+    c->queue.kept = &c->kept;
+    kept_open(&c->kept, ctx);
     error = cudaSetDevice(index);
     if (error == cudaSuccess)
         error = cudaGetDeviceProperties(&p, index);
@@ -513,6 +536,8 @@ static brasa_status cuda_open(brasa_context *ctx, int index, device **out)
                          .forget = cuda_forget,
                          .time = cuda_time,
                          .repeat = cuda_repeat,
+                         .record = cuda_record,
+                         .recall = cuda_recall,
                          .close = cuda_close};
     if (error != cudaSuccess) {
         cuda_close(&c->device);

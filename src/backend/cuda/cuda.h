@@ -36,7 +36,11 @@ typedef struct cuda_queue {
     int major, minor;          /* compute capability */
     struct cudnn *cudnn;       /* NULL: not there; made by cudnn.c */
     struct cublaslt *cublaslt; /* NULL: not there; made by cublaslt.c */
+    struct kept *kept;         /* what these two have chosen by the clock */
 } cuda_queue;
+
+/* How libraries choose for a graph. */
+choosing cuda_choosing(const graph *g);
 
 static inline cuda_queue *queue_of(const step *s)
 {

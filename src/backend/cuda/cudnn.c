@@ -48,13 +48,12 @@ static const char *start_library(cudnn *c, cuda_queue *q, void *file)
     return status == CUDNN_STATUS_SUCCESS ? NULL : c->GetErrorString(status);
 }
 
-static bool name_machine(cudnn *c, const char *device_name)
+static void name_machine(cudnn *c, const char *device_name)
 {
     const char *gpu = strchr(device_name, ' '); /* behind "cuda:0" */
     const int v = (int)c->version;
-    c->machine =
-        pool_text(&c->pool, "%s, cuDNN %d.%d.%d", gpu ? gpu + 1 : device_name, v / 10000, v / 100 % 100, v % 100);
-    return c->machine != NULL;
+    snprintf(c->machine, sizeof c->machine, "%.80s, cuDNN %d.%d.%d", gpu ? gpu + 1 : device_name, v / 10000,
+             v / 100 % 100, v % 100);
 }
 
 void cudnn_open(cuda_queue *q, device *d)
@@ -69,15 +68,15 @@ void cudnn_open(cuda_queue *q, device *d)
         return;
     }
     c->ctx = q->ctx;
-    c->pool = (pool){.ctx = q->ctx};
     q->cudnn = c;
     const char *why = start_library(c, q, file);
-    if (!why && name_machine(c, d->name)) {
+    if (!why) {
+        name_machine(c, d->name);
         add_words(d->about, sizeof d->about, ", ", strstr(c->machine, "cuDNN"));
         return;
     }
     cudnn_close(q);
-    snprintf(words, sizeof words, "%s: %s", why ? why : "out of memory", cost);
+    snprintf(words, sizeof words, "%s: %s", why, cost);
     add_words(d->missing, sizeof d->missing, "; ", words);
 }
 
@@ -87,10 +86,8 @@ void cudnn_close(cuda_queue *q)
     cudnn *c = q->cudnn;
     if (!c)
         return;
-    cudnn_save(c);
     if (c->handle)
         c->Destroy(c->handle);
-    pool_free(&c->pool);
     mem_put(q->ctx, c);
     q->cudnn = NULL;
 }

@@ -4,7 +4,7 @@
  * engine that can run the graph, a plan. A problem is a node in words with one or two ways to compute it, each a
  * graph of operations and what we start behind it ourselves. cudnn_choose gives a plan for it: cuDNN lists engines
  * that should do well (its heuristics), we leave out those that would change what is computed, time the others on the
- * GPU, and keep which one won (cudnn_cache.c), so that this happens once for each problem and machine.
+ * GPU, and keep which one won (kept.h), so that this happens once for each problem and machine.
  *
  * Which engines are left out: those whose results differ from run to run; those that sum in less than floats; those
  * by Winograd's algorithm with large tiles, or in 16 bits, which lose digits; and with BRASA_F32 those on tensor
@@ -15,6 +15,7 @@
 #define BACKEND_CUDA_CUDNN_H
 
 #include "backend/cuda/cuda.h"
+#include "backend/cuda/kept.h"
 
 #include <cudnn_graph.h>
 
@@ -33,25 +34,14 @@
     F(BackendFinalize)                                                                                               \
     F(BackendExecute)
 
-/* What the file of engines holds: a line each. */
-typedef struct cudnn_line {
-    const char *key, *value;
-    bool fresh; /* chosen here, and not in the file yet */
-} cudnn_line;
-
 typedef struct cudnn {
     brasa_context *ctx;
     cudnnHandle_t handle;
     size_t version;
-    const char *machine; /* "NVIDIA H200, cuDNN 9.14.0" */
+    char machine[120]; /* "NVIDIA H200, cuDNN 9.14.0" */
 #define FUNCTION(name) __typeof__(&cudnn##name) name;
     CUDNN_FUNCTIONS(FUNCTION)
 #undef FUNCTION
-    /* cudnn_cache.c */
-    pool pool;
-    bool loaded;
-    int lines, capacity, fresh;
-    cudnn_line *line;
 } cudnn;
 
 /* BRASA_INTERNAL with cuDNN's words; `what` is what was tried. */
@@ -93,13 +83,13 @@ descriptor cudnn_operations(cudnn_set *s, const descriptor *ops, int count);
 
 /* --- problems and plans (cudnn_engines.c) ---------------------------------------------------------------------- */
 
-enum { CUDNN_MOST_TENSORS = 5, CUDNN_MOST_WAYS = 2, CUDNN_MOST_KNOBS = 48, CUDNN_KEY_SIZE = 400 };
+enum { CUDNN_MOST_TENSORS = 5, CUDNN_MOST_WAYS = DEVICE_MOST_WAYS, CUDNN_MOST_KNOBS = 48, CUDNN_KEY_SIZE = 400 };
 
 typedef struct cudnn_problem {
     const char *key; /* everything that decides which engine is best, but the machine: no tabs */
     int32_t precision;
     int64_t most_workspace; /* bytes */
-    bool timed;             /* false: the first engine of the first way is taken, whatever it is */
+    choosing choosing;      /* CHOOSE_FIRST: the first engine of the first way is taken, whatever it is */
     /* The first way must be right whatever engine computes it; others are checked. */
     int ways;
     unsigned uses[CUDNN_MOST_WAYS]; /* bit i: the way's graph has tensor i, whose uid is i + 1 */
@@ -132,6 +122,8 @@ typedef struct cudnn_plan {
     descriptor plan;
     cudnn_engine engine;
     int64_t workspace;
+    const kept_line *choice;           /* NULL: it was not chosen by the clock */
+    device_way found[CUDNN_MOST_WAYS]; /* of that choice */
 } cudnn_plan;
 
 /* BRASA_NO_KERNEL: no engine takes it. */
@@ -143,13 +135,14 @@ descriptor cudnn_pack(cudnn_set *s, unsigned uses, void *const *data, void *work
 /* Starts a plan in the queue. */
 cudnnStatus_t cudnn_start(cudnn *c, const cudnn_plan *p, descriptor pack);
 
-/* --- engines that were chosen before (cudnn_cache.c) ----------------------------------------------------------- */
+/* For kernel.choice; names are those of the ways. */
+bool cudnn_tell_choice(const cudnn_plan *p, int ways, const char *const *names, device_choice *out);
 
-/* What was chosen for a problem on this machine, in this process or another one; false: nothing that can be read. */
-bool cudnn_recall(cudnn *c, const char *key, cudnn_engine *out);
-/* Keeps it; where that is not possible, it will be chosen again. */
-void cudnn_remember(cudnn *c, const char *key, const cudnn_engine *e);
-/* Writes what is fresh to the file. */
-void cudnn_save(cudnn *c);
+/* --- engines in words, for kept.h (cudnn_words.c) ----------------------------------------------------------------
+ */
+
+void cudnn_print_engine(const cudnn_engine *e, int ways, const device_way *found, char to[KEPT_VALUE_SIZE]);
+/* False: these are no such words. */
+bool cudnn_parse_engine(const char *words, int ways, cudnn_engine *e, device_way *found);
 
 #endif

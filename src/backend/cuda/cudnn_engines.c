@@ -9,6 +9,9 @@
  * answer, whichever network asks first. */
 #include "backend/cuda/cudnn.h"
 
+#include <stdio.h>
+#include <string.h>
+
 enum {
     MOST_LISTED = 256, /* of the heuristics: the best come first, but those without tensor cores far behind */
     MOST_TAKEN = 10,   /* of these, for each way, to be timed */
@@ -110,16 +113,19 @@ static bool make_plan(cudnn_plan *p, const cudnn_problem *problem, descriptor co
            p->workspace >= 0 && p->workspace <= problem->most_workspace;
 }
 
-/* Reads which engine one of the heuristics' configurations is of, the first descriptor of p->made; false: one that we
- * do not want. `compiled`: even if it is. */
-static bool read_listed(cudnn_plan *p, const cudnn_problem *problem, int way, bool compiled)
+typedef enum listed { UNWANTED, READY, COMPILED } listed;
+
+/* Reads which engine one of the heuristics' configurations is of, the first descriptor of p->made. */
+static listed read_listed(cudnn_plan *p, const cudnn_problem *problem, int way)
 {
     cudnn_set *s = &p->made;
     descriptor engine = cudnn_make(s, CUDNN_BACKEND_ENGINE_DESCRIPTOR);
     p->engine.way = way;
-    return cudnn_get(s, s->made[0], CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &engine) >= 0 &&
-           cudnn_get(s, engine, CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, 1, &p->engine.index) >= 0 &&
-           notes_allowed(s, problem, engine) && (compiled || !is_compiled(s, engine));
+    if (cudnn_get(s, s->made[0], CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &engine) < 0 ||
+        cudnn_get(s, engine, CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, 1, &p->engine.index) < 0 ||
+        !notes_allowed(s, problem, engine))
+        return UNWANTED;
+    return is_compiled(s, engine) ? COMPILED : READY;
 }
 
 /* A plan of p->engine, for this graph. */
@@ -186,6 +192,10 @@ typedef struct race {
     cudnn_set graph[CUDNN_MOST_WAYS]; /* of all plans of a way; the winner takes its own along */
     int count;
     cudnn_plan *plan[CUDNN_MOST_WAYS * MOST_TAKEN];
+    device_way found[CUDNN_MOST_WAYS];
+    float cost[CUDNN_MOST_WAYS]; /* of the best of each way */
+    int64_t seen[MOST_LISTED];   /* engines of the way that is gathered, each once */
+    int nseen;
 } race;
 
 static cudnn_plan *new_plan(race *r)
@@ -231,6 +241,19 @@ static int count_alike(const race *r, const cudnn_plan *p)
     return count;
 }
 
+/* Counts an engine that is seen for the first time. */
+static void note_engine(race *r, const cudnn_plan *p, listed what)
+{
+    bool known = what == UNWANTED || r->nseen == MOST_LISTED;
+    for (int i = 0; i < r->nseen && !known; i++)
+        known = r->seen[i] == p->engine.index;
+    if (known)
+        return;
+    r->seen[r->nseen++] = p->engine.index;
+    device_way *w = &r->found[p->engine.way];
+    *(what == READY ? &w->engines : &w->compiled) += 1;
+}
+
 /* Adds the best of a mode's list, `most` of them; returns how many. */
 static int take_engines(race *r, int way, descriptor graph_of, cudnnBackendHeurMode_t mode, bool compiled, int most)
 {
@@ -238,8 +261,10 @@ static int take_engines(race *r, int way, descriptor graph_of, cudnnBackendHeurM
     const int count = list_engines(r, graph_of, mode, list), before = r->count;
     for (int i = 0; i < count; i++) {
         cudnn_plan *p = list[i];
-        if (r->count - before < most && read_listed(p, r->problem, way, compiled) && count_alike(r, p) < MOST_ALIKE &&
-            make_plan(p, r->problem, p->made.made[0]))
+        const listed what = read_listed(p, r->problem, way);
+        note_engine(r, p, what);
+        if (r->count - before < most && (what == READY || (what == COMPILED && compiled)) &&
+            count_alike(r, p) < MOST_ALIKE && make_plan(p, r->problem, p->made.made[0]))
             r->plan[r->count++] = p;
         else
             cudnn_plan_free(r->queue->ctx, p);
@@ -254,6 +279,7 @@ static void gather(race *r, int way, int most)
     const int fewest = most < FEWEST_TAKEN ? most : FEWEST_TAKEN;
     cudnn_set *s = &r->graph[way];
     s->lib = r->lib;
+    r->nseen = 0;
     const descriptor graph_of = r->problem->describe(r->problem->user, way, s);
     int taken = 0;
     for (int i = 0; i < 3 && taken < fewest && s->status == CUDNN_STATUS_SUCCESS; i++)
@@ -395,9 +421,20 @@ static bool time_plan(const race *r, const stage *t, const cudnn_plan *p, float 
     return good;
 }
 
+/* The best of a way is that which costs least, its workspace included. */
+static void note_time(race *r, const cudnn_plan *p, float milliseconds, float cost)
+{
+    device_way *w = &r->found[p->engine.way];
+    if (!w->timed++ || cost < r->cost[p->engine.way]) {
+        r->cost[p->engine.way] = cost;
+        w->nanoseconds = (int64_t)(milliseconds * 1e6f);
+        w->workspace = p->workspace;
+    }
+}
+
 /* The number of the plan that costs least, its workspace included, or -1 where none could be run; *ran: they were
  * tried. Whose workspace alone costs more than that is not run. */
-static int run_race(const race *r, bool *ran)
+static int run_race(race *r, bool *ran)
 {
     stage t = {0};
     int winner = -1;
@@ -406,7 +443,10 @@ static int run_race(const race *r, bool *ran)
     for (int i = 0; i < r->count && *ran; i++) {
         const float charge = (float)r->plan[i]->workspace * byte_charge;
         float took = 0;
-        if (charge < best && time_plan(r, &t, r->plan[i], best, &took) && took + charge < best) {
+        if (charge >= best || !time_plan(r, &t, r->plan[i], best, &took))
+            continue;
+        note_time(r, r->plan[i], took, took + charge);
+        if (took + charge < best) {
             best = took + charge;
             winner = i;
         }
@@ -420,16 +460,47 @@ static int run_race(const race *r, bool *ran)
 /* The plan that was chosen before, or NULL. */
 static cudnn_plan *recall(race *r)
 {
-    cudnn_plan *p = new_plan(r);
+    kept_line *line = kept_find(r->queue->kept, r->lib->machine, r->problem->key);
+    cudnn_plan *p = line ? new_plan(r) : NULL;
     if (!p)
         return NULL;
-    if (cudnn_recall(r->lib, r->problem->key, &p->engine) && p->engine.way < r->problem->ways) {
+    if (cudnn_parse_engine(line->value, r->problem->ways, &p->engine, p->found)) {
         const descriptor graph_of = r->problem->describe(r->problem->user, p->engine.way, &p->graph);
-        if (p->graph.status == CUDNN_STATUS_SUCCESS && take_known(p, r->problem, graph_of))
+        if (p->graph.status == CUDNN_STATUS_SUCCESS && take_known(p, r->problem, graph_of)) {
+            line->used = true;
+            p->choice = line;
             return p;
+        }
     }
     cudnn_plan_free(r->queue->ctx, p);
     return NULL;
+}
+
+/* Keeps what came of a race. */
+static void remember(const race *r, cudnn_plan *p)
+{
+    char words[KEPT_VALUE_SIZE];
+    read_knobs(&p->made, p->made.made[0], &p->engine);
+    if (p->engine.knobs < 0)
+        return;
+    cudnn_print_engine(&p->engine, r->problem->ways, r->found, words);
+    memcpy(p->found, r->found, sizeof p->found);
+    p->choice = kept_put(r->queue->kept, r->lib->machine, r->problem->key, words);
+}
+
+bool cudnn_tell_choice(const cudnn_plan *p, int ways, const char *const *names, device_choice *out)
+{
+    if (!p->choice)
+        return false;
+    *out = (device_choice){.problem = p->choice->problem, .ways = ways, .taken = p->engine.way};
+    for (int i = 0; i < ways; i++) {
+        out->name[i] = names[i];
+        out->way[i] = p->found[i];
+    }
+    const char *words = strchr(p->choice->value, ' ') + 1; /* behind the way */
+    const char *end = strstr(words, " |");
+    snprintf(out->engine, sizeof out->engine, "%.*s", end ? (int)(end - words) : 0, words);
+    return true;
 }
 
 /* The first plan of the first way: what is right without a look at it. */
@@ -441,13 +512,14 @@ static int first_plan(const race *r)
 brasa_status cudnn_choose(cuda_queue *q, const cudnn_problem *p, cudnn_plan **out)
 {
     race r = {.queue = q, .lib = q->cudnn, .problem = p};
-    *out = p->timed ? recall(&r) : NULL;
+    const bool timed = p->choosing == CHOOSE_TIMED;
+    *out = p->choosing == CHOOSE_FIRST ? NULL : recall(&r);
     if (*out)
         return BRASA_OK;
-    for (int way = 0; way < (p->timed ? p->ways : 1); way++)
-        gather(&r, way, p->timed ? MOST_TAKEN : 1);
+    for (int way = 0; way < (timed ? p->ways : 1); way++)
+        gather(&r, way, timed ? MOST_TAKEN : 1);
     bool ran = false;
-    int winner = p->timed && r.count ? run_race(&r, &ran) : -1;
+    int winner = timed && r.count ? run_race(&r, &ran) : -1;
     if (!ran)
         winner = first_plan(&r);
     for (int i = 0; i < r.count; i++) {
@@ -462,10 +534,7 @@ brasa_status cudnn_choose(cuda_queue *q, const cudnn_problem *p, cudnn_plan **ou
         else if (r.graph[way].lib)
             cudnn_free(&r.graph[way]);
     }
-    if (ran && *out) {
-        read_knobs(&(*out)->made, (*out)->made.made[0], &(*out)->engine);
-        if ((*out)->engine.knobs >= 0)
-            cudnn_remember(q->cudnn, p->key, &(*out)->engine);
-    }
+    if (ran && *out)
+        remember(&r, *out);
     return *out ? BRASA_OK : BRASA_NO_KERNEL;
 }

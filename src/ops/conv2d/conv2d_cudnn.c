@@ -13,8 +13,6 @@
 #include "ops/conv2d/conv2d_cuda.h"
 
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 typedef enum product { FORWARD, DATA, WEIGHTS } product;
 enum { ALONE, FUSED }; /* ways */
@@ -119,6 +117,11 @@ static descriptor describe(const void *user, int way, cudnn_set *s)
 static bool can_fuse(const job *j)
 {
     return j->product == FORWARD && j->bias && j->act != ACT_RELU6;
+}
+
+static int count_ways(const job *j)
+{
+    return can_fuse(j) ? 2 : 1;
 }
 
 static unsigned tensors_of(const job *j, int way)
@@ -238,13 +241,6 @@ static bool too_large(const job *j)
            (shape_count(&j->src) > most || shape_count(&j->wei) > most || shape_count(&j->dst) > most);
 }
 
-/* With --deterministic, and where nothing is to be timed, cuDNN's own choice stands. */
-static bool may_time(const graph *g)
-{
-    const char *word = getenv("BRASA_TUNE");
-    return !g->deterministic && !(word && strcmp(word, "off") == 0);
-}
-
 /* Engines without tensor cores want pictures as NCHW, and room for all tensors in that order: they have it, as long
  * as it is a small part of the GPU's memory. */
 static int64_t most_workspace(const graph *g, const job *j)
@@ -265,8 +261,8 @@ static brasa_status choose_plan(graph *g, conv2d_state *state)
         .key = key,
         .precision = g->precision,
         .most_workspace = most_workspace(g, j),
-        .timed = may_time(g),
-        .ways = can_fuse(j) ? 2 : 1,
+        .choosing = cuda_choosing(g),
+        .ways = count_ways(j),
         .uses = {tensors_of(j, ALONE), tensors_of(j, FUSED)},
         .describe = describe,
         .bytes = {shape_count(&j->src) * size, shape_count(&j->wei) * size, shape_count(&j->dst) * size,
@@ -377,7 +373,7 @@ static brasa_status bind(const step *s)
     data[DST] = what == FORWARD ? s->out[0].data : s->in[1].data;
     data[BIA] = what == FORWARD && c->job.bias ? s->in[2].data : NULL;
     data[ROUND] = own_workspace(s);
-    cudnn_save(lib); /* all nodes of a program are open now */
+    kept_save(queue_of(s)->kept); /* all nodes of a program are open now */
     cudnn_free(&c->packs);
     c->packs.status = CUDNN_STATUS_SUCCESS;
     c->pack = cudnn_pack(&c->packs, tensors_of(&c->job, c->plan->engine.way), data, plan_workspace(s));
@@ -402,12 +398,22 @@ static brasa_status run(const step *s)
     return cuda_started(s);
 }
 
+static bool tell_choice(const void *state, device_choice *out)
+{
+    static const char *const behind[][3] = {
+        [FORWARD] = {"conv", "conv+bias", "conv+bias+relu"}, [DATA] = {"dgrad"}, [WEIGHTS] = {"wgrad"}};
+    const conv2d_state *c = state;
+    const char *const *names = behind[c->job.product];
+    const char *const of_ways[] = {[ALONE] = names[0], [FUSED] = names[c->job.act == ACT_NONE ? 1 : 2]};
+    return cudnn_tell_choice(c->plan, count_ways(&c->job), of_ways, out);
+}
+
 #define ROW(operation, open_hook)                                                                                    \
     {                                                                                                                \
         operation,                                                                                                   \
         {                                                                                                            \
             .name = operation "_cudnn", .real = F32, .layouts = conv2d_cuda_layouts, .open = open_hook,              \
-            .close = close_state, .workspace = workspace, .bind = bind, .run = run                                   \
+            .close = close_state, .workspace = workspace, .bind = bind, .run = run, .choice = tell_choice            \
         }                                                                                                            \
     }
 

@@ -39,7 +39,7 @@ static cublaslt_product product_of(const graph *g, int64_t m, int64_t n, int64_t
                               .k = k,
                               .bf16 = in_16_bits(g),
                               .tf32 = g->precision == BRASA_TF32,
-                              .timed = !g->deterministic};
+                              .choosing = cuda_choosing(g)};
 }
 
 static dense_state *state_new(graph *g, node *n)
@@ -191,6 +191,11 @@ static brasa_status run_weights(const step *s)
     return cuda_started(s);
 }
 
+static bool tell_choice(const void *state, device_choice *out)
+{
+    return cublaslt_tell_choice(((const dense_state *)state)->plan, out);
+}
+
 /* --- the kernels ----------------------------------------------------------------------------------------------- */
 
 #define LT_ROW(operation, open_hook, layouts_hook, run_hook)                                                         \
@@ -198,7 +203,7 @@ static brasa_status run_weights(const step *s)
         operation,                                                                                                   \
         {                                                                                                            \
             .name = operation "_cublaslt", .real = F32, .supports = supports, .layouts = layouts_hook,               \
-            .open = open_hook, .close = state_close, .workspace = workspace, .run = run_hook                         \
+            .open = open_hook, .close = state_close, .workspace = workspace, .run = run_hook, .choice = tell_choice  \
         }                                                                                                            \
     }
 extern const backend_kernel dense_cublaslt_cuda[];

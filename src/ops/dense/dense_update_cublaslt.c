@@ -125,7 +125,7 @@ static brasa_status open_lt(graph *g, node *n)
                                           .turn_b = true,
                                           .bf16 = g->precision == BRASA_BF16,
                                           .tf32 = g->precision == BRASA_TF32,
-                                          .timed = !g->deterministic};
+                                          .choosing = cuda_choosing(g)};
         status = cublaslt_plan_new(queue_of_graph(g), &product, &((pieces *)n->state)->plan[i]);
     }
     if (status != BRASA_OK && n->state) {

@@ -1,0 +1,58 @@
+/* kept.h - what the libraries' choices were, in memory, on disk, and in a run's record.
+ *
+ * A choice is a line of text: the machine (GPU and version of the library), the problem, and what was chosen, in
+ * words that only whoever chose understands. It may come from a file that was edited, cut off or is another's, so
+ * whoever takes it looks whether it can be.
+ *
+ * The file `cuda-engines` lies in the folder of the tuning cache ($BRASA_CACHE, "off": none; $XDG_CACHE_HOME/brasa;
+ * ~/.cache/brasa). A run's record is a file of the same form with the choices that the run was made with; what it
+ * says holds, whatever the other file says by then, so that a run goes on as it began. Nothing of CUDA is needed
+ * here.
+ */
+#ifndef BACKEND_CUDA_KEPT_H
+#define BACKEND_CUDA_KEPT_H
+
+#include "core/pool.h"
+
+enum { KEPT_MOST_LINES = 8192 /* in the file: the oldest give way */, KEPT_VALUE_SIZE = 2000 };
+
+typedef struct kept_line {
+    const char *machine, *problem, *value;
+    uint64_t hash;
+    bool fresh;    /* chosen here, and not in the file yet */
+    bool recorded; /* comes from a run's record */
+    bool used;     /* something was opened with it */
+} kept_line;
+
+typedef struct kept {
+    brasa_context *ctx;
+    pool pool;
+    bool loaded;
+    kept_line **line; /* as they came, the newest last; lines are never moved */
+    int count, capacity;
+    kept_line **slot; /* the same by their hash */
+    int slots;        /* a power of two */
+    int fresh;
+    int64_t saved; /* when the file was written, or the first choice made, by a clock that only goes forward; 0:
+                      neither */
+} kept;
+
+void kept_open(kept *k, brasa_context *ctx);
+/* Saves, and frees it. */
+void kept_close(kept *k);
+
+/* What was chosen for a problem, in this process or another one; NULL: nothing. Whoever takes it sets `used`. */
+kept_line *kept_find(kept *k, const char *machine, const char *problem);
+/* Keeps a choice, and sets `used`. NULL: there is no memory, and it will be made again. At times all is saved, as who
+ * is killed loses the rest. No text holds tabs or ends of lines. */
+kept_line *kept_put(kept *k, const char *machine, const char *problem, const char *value);
+/* Puts what is fresh into the file, beside what others have put there meanwhile. Where that is not possible, it is
+ * gone with the process. */
+void kept_save(kept *k);
+
+/* Reads a run's record; one that is not there, or no such file, says nothing. BRASA_OUT_OF_MEMORY, or BRASA_OK. */
+brasa_status kept_recall(kept *k, const char *path);
+/* Writes one: what was used, and what a record said before. */
+brasa_status kept_record(const kept *k, const char *path);
+
+#endif

@@ -1,0 +1,191 @@
+/* test_kept.c - choices of a GPU's libraries on disk and in a run's record: no GPU is needed for it. */
+#define _GNU_SOURCE
+#include "test.h"
+
+#include "backend/cuda/kept.c"
+
+static char folder[] = "/tmp/brasa-kept-XXXXXX";
+static brasa_context *ctx;
+
+static const char *in_folder(const char *name)
+{
+    static char paths[4][200];
+    static int next;
+    char *path = paths[next++ % 4];
+    snprintf(path, sizeof paths[0], "%s/%s", folder, name);
+    return path;
+}
+
+/* Choices are kept in a folder of the test's own. */
+static void set_up(const char *name)
+{
+    if (!ctx) {
+        REQUIRE(mkdtemp(folder) != NULL);
+        CHECK_STATUS(brasa_context_new(NULL, &ctx), BRASA_OK);
+    }
+    setenv("BRASA_CACHE", in_folder(name), 1);
+}
+
+static void write_text(const char *path, const char *text)
+{
+    FILE *file = fopen(path, "w");
+    if (CHECK(file != NULL)) {
+        fputs(text, file);
+        fclose(file);
+    }
+}
+
+static int count_lines(const char *path)
+{
+    FILE *file = fopen(path, "r");
+    int lines = 0;
+    for (int c; file && (c = fgetc(file)) != EOF;)
+        lines += c == '\n';
+    if (file)
+        fclose(file);
+    return lines;
+}
+
+static const char *value_of(kept *k, const char *machine, const char *problem)
+{
+    const kept_line *l = kept_find(k, machine, problem);
+    return l ? l->value : "";
+}
+
+TEST(kept_for_another_process)
+{
+    kept k;
+    set_up("a/b");
+    kept_open(&k, ctx);
+    CHECK(!kept_find(&k, "gpu", "conv 1"));
+    CHECK(kept_put(&k, "gpu", "conv 1", "0 38 2=5") != NULL);
+    CHECK(kept_put(&k, "gpu", "conv 2", "1 40") != NULL);
+    CHECK(kept_put(&k, "gpu", "conv 1", "0 39") != NULL);
+    kept_close(&k);
+    CHECK(!kept_find(&k, "another gpu", "conv 1"));
+    CHECK_TEXT(value_of(&k, "gpu", "conv 1"), "0 39");
+    CHECK_TEXT(value_of(&k, "gpu", "conv 2"), "1 40");
+    CHECK(!kept_find(&k, "gpu", "conv 2")->used);
+    kept_close(&k);
+    setenv("BRASA_CACHE", "off", 1);
+    CHECK(!kept_find(&k, "gpu", "conv 1"));
+    CHECK(kept_put(&k, "gpu", "conv 1", "0 39") != NULL);
+    kept_close(&k);
+}
+
+TEST(written_by_two)
+{
+    kept a, b;
+    set_up("two");
+    kept_open(&a, ctx);
+    kept_open(&b, ctx);
+    CHECK(!kept_find(&a, "gpu", "x") && !kept_find(&b, "gpu", "x"));
+    kept_put(&a, "gpu", "of a", "1");
+    kept_put(&b, "gpu", "of b", "2");
+    kept_save(&a);
+    kept_save(&b);
+    kept_close(&a);
+    CHECK_TEXT(value_of(&a, "gpu", "of a"), "1");
+    CHECK_TEXT(value_of(&a, "gpu", "of b"), "2");
+    kept_close(&a);
+    kept_close(&b);
+}
+
+TEST(broken_files)
+{
+    static const struct {
+        const char *what, *text, *known;
+    } rows[] = {
+        {"empty", "", ""},
+        {"another's", "some text\ngpu\tconv 1\t0 38\n", ""},
+        {"of another version", "brasa engines 1\ngpu\tconv 1\t0 38\n", ""},
+        {"cut off", HEAD "\ngpu\tconv 1\t0 38\ngpu\tconv 1\t0 99", "0 38"},
+        {"a line without parts", HEAD "\ngpu\ngpu\tconv 1\n\n\t\t\ngpu\tconv 1\t0 38\n", "0 38"},
+        {"an empty value", HEAD "\ngpu\tconv 1\t\n", ""},
+        {"strange letters", HEAD "\ngpu\tconv 1\t0 \x01 38\n", ""},
+        {"said twice", HEAD "\ngpu\tconv 1\t0 38\ngpu\tconv 1\t0 40\n", "0 40"},
+    };
+    set_up("broken");
+    mkdir(in_folder("broken"), 0700);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        kept k;
+        CASE("%s", rows[i].what);
+        write_text(in_folder("broken/cuda-engines"), rows[i].text);
+        kept_open(&k, ctx);
+        CHECK_TEXT(value_of(&k, "gpu", "conv 1"), rows[i].known);
+        kept_put(&k, "gpu", "conv 3", "7");
+        kept_close(&k);
+        CHECK_TEXT(value_of(&k, "gpu", "conv 3"), "7"); /* it is as it should be now */
+        CHECK_TEXT(value_of(&k, "gpu", "conv 1"), rows[i].known);
+        kept_close(&k);
+    }
+    CASE("no file at all");
+    unlink(in_folder("broken/cuda-engines"));
+    mkdir(in_folder("broken/cuda-engines"), 0700);
+    kept k;
+    kept_open(&k, ctx);
+    kept_put(&k, "gpu", "conv 3", "7");
+    kept_close(&k);
+    CHECK(!kept_find(&k, "gpu", "conv 3"));
+    kept_close(&k);
+}
+
+TEST(bounded)
+{
+    kept k;
+    char problem[50], large[KEPT_VALUE_SIZE + 1];
+    set_up("many");
+    kept_open(&k, ctx);
+    for (int i = 0; i < KEPT_MOST_LINES + 100; i++) {
+        snprintf(problem, sizeof problem, "conv %d", i);
+        CHECK(kept_put(&k, "gpu", problem, "0 38") != NULL);
+    }
+    kept_close(&k);
+    CHECK_INT(count_lines(in_folder("many/cuda-engines")), KEPT_MOST_LINES + 1);
+    CHECK(!kept_find(&k, "gpu", "conv 99")); /* the oldest gave way */
+    CHECK(kept_find(&k, "gpu", "conv 100") != NULL);
+    memset(large, 'x', sizeof large - 1);
+    large[sizeof large - 1] = '\0';
+    CHECK(!kept_put(&k, "gpu", "conv 1", large));
+    kept_close(&k);
+}
+
+TEST(record)
+{
+    kept k;
+    set_up("run");
+    kept_open(&k, ctx);
+    kept_put(&k, "gpu", "conv 1", "first");
+    kept_put(&k, "gpu", "conv 2", "first");
+    kept_close(&k);
+    kept_find(&k, "gpu", "conv 1")->used = true;
+    const char *path = in_folder("record.txt");
+    CHECK_STATUS(kept_record(&k, path), BRASA_OK);
+    CHECK_INT(count_lines(path), 2); /* what was used, alone */
+    kept_put(&k, "gpu", "conv 1", "second");
+    kept_close(&k);
+    CHECK_TEXT(value_of(&k, "gpu", "conv 1"), "second");
+    CHECK_STATUS(kept_recall(&k, path), BRASA_OK);
+    CHECK_TEXT(value_of(&k, "gpu", "conv 1"), "first"); /* the run goes on as it began */
+    CHECK_STATUS(kept_recall(&k, in_folder("nothing")), BRASA_OK);
+    kept_put(&k, "gpu", "conv 3", "third");
+    const char *again = in_folder("again.txt");
+    CHECK_STATUS(kept_record(&k, again), BRASA_OK);
+    CHECK_INT(count_lines(again), 3);
+    kept_close(&k);
+    CHECK_TEXT(value_of(&k, "gpu", "conv 1"), "second"); /* a record changes nothing for others */
+    CHECK_TEXT(value_of(&k, "gpu", "conv 3"), "third");
+    kept_close(&k);
+    CHECK_STATUS(kept_recall(&k, again), BRASA_OK); /* before anything was looked up */
+    CHECK_TEXT(value_of(&k, "gpu", "conv 1"), "first");
+    kept_close(&k);
+    CHECK(kept_record(&k, "/nowhere/record.txt") != BRASA_OK);
+}
+
+TEST(cleared_up)
+{
+    char command[100];
+    snprintf(command, sizeof command, "rm -rf %s", folder);
+    CHECK_INT(system(command), 0);
+    brasa_context_free(ctx);
+}
