@@ -33,7 +33,8 @@ static const verb verbs[] = {
         .words = "MODEL|FILE.net",
         .max_words = 1,
         .options = "batch class-weights clip-norm data deterministic device dialect epochs fold folds freeze json "
-                   "keep mem no-augment no-shuffle no-stratify no-tune optimizer out patience precision preset quiet "
+                   "keep mem no-augment no-shuffle no-stratify no-tune optimizer out patience precision preset "
+                   "profile quiet "
                    "resume save-every schedule seed skip-bad split threads transform weights",
         .details = "Settings, figures of every epoch, checkpoints, weights and a report go into the run's folder. "
                    "Ctrl-C stops after the step; --resume goes on from there, with the same result as if nothing "
@@ -44,7 +45,9 @@ static const verb verbs[] = {
                    "anew. With --mem, fewer decoded pictures are kept, and a batch that does not fit is computed in "
                    "equal parts, with the same result; batch norm does not allow that, and the training is refused. "
                    "On a GPU --mem is of its memory; without it, it is all that is free there. A run may go on "
-                   "elsewhere: --resume RUN --device cpu.",
+                   "elsewhere: --resume RUN --device cpu. --profile tells at the end where the time of some steps "
+                   "went, by kernel, "
+                   "and profile.txt in the run's folder by node too.",
         .examples = "brasa train mnist_cnn --data synth:digits --epochs 3\n"
                     "brasa train --preset mnist --data idx:DIR\n"
                     "brasa train resnet18 --data images:DIR --split 70/30 --weights FILE\n"

@@ -56,7 +56,7 @@ const option_def option_table[] = {
      "an experiment of the studies: mnist, cifar10, cifar100, letter, fire-small, fire-big", NULL},
     {"price-per-hour", OPTION_REAL, AT(price_per_hour), 0, 1000000, "X",
      "what an hour of this machine costs: tells what epochs and images cost", NULL},
-    {"profile", OPTION_INT, AT(profile), 1, 1000000, "N", "run N steps on made-up data and show times", NULL},
+    {"profile", OPTION_INT, AT(profile), 1, 1000000, "[N]", "time each node and kernel in N steps (10)", NULL, "10"},
     {"quiet", OPTION_FLAG, AT(quiet), 0, 0, NULL, "no progress on the terminal", NULL},
     {"remove", OPTION_FLAG, AT(remove), 0, 0, NULL, "take them away again", NULL},
     {"resume", OPTION_TEXT, AT(resume), 0, 0, "RUN", "go on with a run that was stopped", NULL},
@@ -226,7 +226,11 @@ static bool parse_option(options *o, const char *names, int argc, char **argv, i
     const char *text = equals ? equals + 1 : NULL;
     if (def->type == OPTION_FLAG)
         return text ? refuse_value(error, def, text) : read_value(o, def, NULL);
-    if (!text && *i + 1 < argc)
+    const bool bare = def->bare && (*i + 1 >= argc || !strchr("0123456789-", argv[*i + 1][0]) ||
+                                    strncmp(argv[*i + 1], "--", 2) == 0);
+    if (!text && bare)
+        text = def->bare;
+    else if (!text && *i + 1 < argc)
         text = argv[++*i];
     return (text && read_value(o, def, text)) || refuse_value(error, def, text);
 }

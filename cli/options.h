@@ -42,6 +42,7 @@ typedef struct option_def {
     const char *value;   /* its word in help texts: "N" */
     const char *help;    /* with the default in brackets */
     const char *initial; /* the default as text; NULL: zero */
+    const char *bare;    /* what it is where a number is left out, as text; NULL: it must be there */
 } option_def;
 
 /* The table; ended by a row whose name is NULL. */

@@ -87,7 +87,8 @@ static int train(brasa_context *ctx, const options *o)
                        .user = &w,
                        .facts = machine_json,
                        .stop = &stop_asked,
-                       .tuning = tuning_wish(&kernels)};
+                       .tuning = tuning_wish(&kernels),
+                       .profile = o->profile};
     int code = o->resume ? check_resume(o) : train_settings_of(ctx, o, &t.settings);
     if (code != DONE)
         return code;

@@ -184,6 +184,10 @@ static void show(watch *w, const train_event *e)
         fflush(stdout);
         complain(DONE, "%s: %s", e->kind == TRAIN_NOTE ? "note" : "warning", e->text);
         break;
+    case TRAIN_PROFILE:
+        clear_line(w);
+        printf("%s", e->text);
+        break;
     case TRAIN_END:
         clear_line(w);
         print_end(t, e->figures);
@@ -197,9 +201,9 @@ static void show(watch *w, const train_event *e)
 /* --- JSON ---------------------------------------------------------------------------------------------------- */
 
 static const char *const event_names[] = {
-    [TRAIN_READ] = "read",   [TRAIN_BEGIN] = "begin", [TRAIN_STEP] = "step",   [TRAIN_EPOCH] = "epoch",
-    [TRAIN_SAVED] = "saved", [TRAIN_NOTE] = "note",   [TRAIN_ALARM] = "alarm", [TRAIN_END] = "end",
-    [TRAIN_FOLD] = "fold",   [TRAIN_TUNE] = "tune",
+    [TRAIN_READ] = "read",   [TRAIN_BEGIN] = "begin", [TRAIN_STEP] = "step",       [TRAIN_EPOCH] = "epoch",
+    [TRAIN_SAVED] = "saved", [TRAIN_NOTE] = "note",   [TRAIN_ALARM] = "alarm",     [TRAIN_END] = "end",
+    [TRAIN_FOLD] = "fold",   [TRAIN_TUNE] = "tune",   [TRAIN_PROFILE] = "profile",
 };
 
 static void figures_json(json *j, const training *t, const train_event *e)

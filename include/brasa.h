@@ -304,10 +304,10 @@ BRASA_API brasa_status brasa_session_save_tuning(const brasa_session *session, c
 /* Timing of every node: profile on, run steps, then explain. */
 BRASA_API void brasa_session_profile(brasa_session *session, bool on);
 
-enum { BRASA_EXPLAIN_TEXT = 0, BRASA_EXPLAIN_JSON = 1, BRASA_EXPLAIN_TUNING = 2 };
+enum { BRASA_EXPLAIN_TEXT = 0, BRASA_EXPLAIN_JSON = 1, BRASA_EXPLAIN_TUNING = 2, BRASA_EXPLAIN_PROFILE = 3 };
 /* Writes every step of the current program with its op, shapes, kernel, layout, offset, bytes and, after
- * profiled steps, time; or, for TUNING, the kernels that were chosen by their times. `write` is called with pieces of
- * text and returns false to stop. */
+ * profiled steps, time; or, for TUNING, the kernels that were chosen by their times; for PROFILE, the time of
+ * profiled steps by kernel and by node. `write` is called with pieces of text and returns false to stop. */
 BRASA_API brasa_status brasa_session_explain(brasa_session *session, int32_t format,
                                              bool (*write)(void *user, const char *text, size_t length), void *user);
 

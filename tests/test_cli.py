@@ -131,7 +131,9 @@ def test_explain():
     check("--eval", evaluation.get("mode") == "evaluation" and all(n["role"] == "forward" for n in evaluation["nodes"]))
     profile = gives("explain", "letter_mlp", "--profile", "3", "--threads", "1")
     check("--profile", all(n["runs"] == 3 for n in profile.get("nodes", []) if n["kernel"]), profile)
-    check("--profile --eval", "GFLOP/s" in works("explain", "letter_mlp", "--eval", "--profile", "2"))
+    text = works("explain", "letter_mlp", "--eval", "--profile", "2")
+    check("--profile --eval", "GFLOP/s" in text and "mean of 2" in text and "kernel, nodes" in text, text)
+    check("--profile without a number", "mean of 10" in works("explain", "--profile", "letter_mlp", "--eval", "--batch", "1"))
     check("--dialect", gives("explain", "letter_mlp", "--dialect", "keras2").get("dialect") == "keras2")
 
 

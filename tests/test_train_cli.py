@@ -380,6 +380,27 @@ def test_deterministic():
     check("and when the number changes in between, without a warning", digest("det", "weights.safetensors") in same)
 
 
+def test_profile():
+    """Steps that are timed are as others are, and tell where the time goes by kernel and by node."""
+    plain, timed = (works("train", *LETTERS, "--epochs", "1", "--out", name, *more)
+                    for name, more in (("plain", []), ("timed", ["--profile", "5"])))
+    check("the same weights", digest("plain", "weights.safetensors") == digest("timed", "weights.safetensors"))
+    check("nothing without it", not os.path.exists("plain/profile.txt") and "GFLOP/s" not in plain, plain)
+    check("a table by kernel", "mean of 5" in timed and "kernel, nodes" in timed and "node, kernel" not in timed, timed)
+    with open("timed/profile.txt") as file:
+        text = file.read()
+    kernels, nodes = text.split("\n\n")
+    check("the same in the file", kernels.splitlines()[1:] and all(line in timed for line in kernels.splitlines()), (timed, text))
+    shares = [[float(line.split("%")[0].split()[-1]) for line in part.splitlines()[start:]]
+              for part, start in ((kernels, 2), (nodes, 1))]
+    check("all of it, twice", all(abs(sum(s) - 100) < 0.06 * len(s) and s == sorted(s, reverse=True) for s in shares), shares)
+    check("every node", len(shares[1]) > len(shares[0]) and "softmax_cross_entropy" in nodes, text)
+    told = events(*LETTERS, "--epochs", "1", "--out", "bare", "--profile")
+    check("without a number it is 10", any(e["event"] == "profile" and "mean of 10" in e["text"] for e in told), told)
+    works("train", *LETTERS, "--epochs", "1", "--batch", "400", "--out", "few", "--profile", "--quiet", said="too few steps")
+    refuses(2, "--profile: expected a number from 1", "train", *LETTERS, "--profile", "0")
+
+
 def test_device():
     works("train", *LETTERS, "--epochs", "1", "--device", "cpu", "--quiet", "--out", "moved")
     with open("moved/run.json") as file:
@@ -476,7 +497,7 @@ with tempfile.TemporaryDirectory() as temporary:
     os.chdir(temporary)
     for test in (test_events, test_failed, test_save_every, test_text, test_folds, test_interrupt, test_full_disk,
                  test_pictures, test_names, test_crops, test_folder_of_others, test_torn_split, test_look_at_lock,
-                 test_changed_data, test_report_too_large, test_reading, test_deterministic, test_device, test_memory, test_presets,
+                 test_changed_data, test_report_too_large, test_reading, test_deterministic, test_profile, test_device, test_memory, test_presets,
                  test_refusals):
         test()
     os.chdir("/")

@@ -275,6 +275,8 @@ brasa_status brasa_session_explain(brasa_session *s, int32_t format,
         explain_json(&o, s);
     else if (format == BRASA_EXPLAIN_TUNING)
         explain_tuning(&o, s);
+    else if (format == BRASA_EXPLAIN_PROFILE)
+        explain_profile(&o, s);
     else
         explain_text(&o, s);
     return o.failed ? fail(s->ctx, BRASA_BAD_FILE, "the explanation could not be written") : BRASA_OK;

@@ -118,4 +118,9 @@ void json_choice(json *j, const choice *c);
 /* The member "engines": what a device's libraries were asked for, and which of their engines won. */
 void json_engines(json *j, const program *p);
 
+/* --- explain_profile.c: where the time went --------------------------------------------------------------------- */
+
+/* The steps that were profiled, by kernel and by node, the slowest first. */
+void explain_profile(sink *o, const brasa_session *s);
+
 #endif

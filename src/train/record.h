@@ -4,6 +4,7 @@
  *     model.net                 a copy, where the network came from a file
  *     kernels.txt               which kernels were chosen by their times, where they were
  *     engines.txt               the same of a GPU's libraries
+ *     profile.txt               where the time of some steps went, if that was asked for
  *     epochs.jsonl              one line an epoch
  *     split.txt                 which samples train and which test
  *     checkpoint.safetensors    to go on from; checkpoint-<epoch>.safetensors where several are kept
@@ -29,6 +30,7 @@
 #define REPORT_FILE     "report.html"
 #define KERNELS_FILE    "kernels.txt"
 #define ENGINES_FILE    "engines.txt"
+#define PROFILE_FILE    "profile.txt"
 
 /* --- while a run is made ------------------------------------------------------------------------------------- */
 

@@ -47,7 +47,7 @@ static void sweep(const char *folder)
 {
     static const char *const files[] = {RUN_FILE,        MODEL_FILE,   EPOCHS_FILE, SPLIT_FILE,
                                         CHECKPOINT_FILE, WEIGHTS_FILE, RESULT_FILE, REPORT_FILE,
-                                        KERNELS_FILE,    ENGINES_FILE};
+                                        KERNELS_FILE,    ENGINES_FILE, PROFILE_FILE};
     DIR *list = opendir(folder);
     for (struct dirent *e; list && (e = readdir(list));)
         for (size_t i = 0; i < sizeof files / sizeof files[0]; i++)

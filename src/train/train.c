@@ -8,6 +8,7 @@
 #include "train/train.h"
 
 #include "train/checkpoint.h"
+#include "train/profile.h"
 #include "train/record.h"
 
 #include <math.h>
@@ -131,8 +132,8 @@ static brasa_status train_epoch(training *t, bool *stopped)
     u->stepped = brasa_session_steps(u->session) - p->done;
     gauge_begin(&t->gauge);
     while (status == BRASA_OK && p->done < u->steps && !*stopped) {
-        if (started < u->steps)
-            status = start_step(t);
+        if (started < u->steps && (status = start_step(t)) == BRASA_OK)
+            status = profile_step(t);
         started++;
         if (status == BRASA_OK)
             status = count_steps(t, started < u->steps ? answers_late(u->answers) : 0, &before, &loss);
@@ -224,6 +225,8 @@ static brasa_status unit_train(training *t, bool *stopped)
         train_tell(t, TRAIN_BEGIN, NULL, NULL);
     if (status == BRASA_OK)
         status = train_epochs(t, stopped);
+    if (status == BRASA_OK)
+        status = profile_end(t);
     return status == BRASA_OK && !*stopped ? unit_finish(t) : status;
 }
 

@@ -79,6 +79,8 @@ typedef struct unit {
     int64_t stay_bytes;   /* and for all pictures of the set, which stay there; 0: they come anew in each epoch */
     const char *kernels;  /* their names, with blanks between them */
     const char *choices;  /* a number for which node has which */
+    int64_t profiled;     /* steps since it started, with options->profile; see profile.h */
+    const char *profile;  /* where their time went, by kernel; NULL: not known yet */
 } unit;
 
 typedef enum train_event_kind {
@@ -87,11 +89,12 @@ typedef enum train_event_kind {
     TRAIN_BEGIN, /* of a unit: everything is ready */
     TRAIN_STEP,
     TRAIN_EPOCH,
-    TRAIN_SAVED, /* a checkpoint */
-    TRAIN_NOTE,  /* a text that a user should know */
-    TRAIN_ALARM, /* a text that a user should not overlook */
-    TRAIN_END,   /* of a unit */
-    TRAIN_FOLD,  /* a fold is over, and all its memory given back */
+    TRAIN_SAVED,   /* a checkpoint */
+    TRAIN_NOTE,    /* a text that a user should know */
+    TRAIN_ALARM,   /* a text that a user should not overlook */
+    TRAIN_PROFILE, /* of a unit: where the time went, a text of several lines */
+    TRAIN_END,     /* of a unit */
+    TRAIN_FOLD,    /* a fold is over, and all its memory given back */
 } train_event_kind;
 
 typedef struct training training;
@@ -117,6 +120,7 @@ typedef struct train_options {
      * choose twice, and differ.
      * What a unit began with stands when it goes on, whatever is said here. */
     const brasa_tuning *tuning;
+    int64_t profile; /* steps of each unit whose nodes are timed: profile.txt; 0: none */
 } train_options;
 
 /* What train_run would need: found by the same code, with nothing allocated, trained or written. */
