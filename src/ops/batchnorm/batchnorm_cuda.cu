@@ -256,7 +256,7 @@ template <class T> static void start(const forward &j, cudaStream_t stream)
 
 static spread train_spread(const void *attr, const shape *src, dtype type, const cuda_queue *q)
 {
-    return spread_passes(src, type, 1 + ((const batchnorm_attr *)attr)->residual, 1, q);
+    return spread_passes(src, type, 1 + ((const batchnorm_attr *)attr)->residual, 1, BLOCK_THREADS, q);
 }
 
 static int64_t train_workspace(const graph *g, const node *n)

@@ -193,7 +193,7 @@ static __global__ void __launch_bounds__(WHOLE_THREADS, 1) grad_whole(const back
 }
 
 /* One launch, a block with a part; for src and ddst alone. */
-template <class T, int V> static __global__ void __launch_bounds__(BLOCK_THREADS, 1) grad_stashed(const backward j)
+template <class T, int V> static __global__ void __launch_bounds__(WHOLE_THREADS, 1) grad_stashed(const backward j)
 {
     __shared__ room r;
     const walk w = walk_of<T, V>(j.f, false);
@@ -291,7 +291,7 @@ template <class T> static void start(backward j, cudaStream_t stream)
 static spread grad_spread(const void *attr, const shape *src, dtype type, const cuda_queue *q)
 {
     const batchnorm_attr *t = (const batchnorm_attr *)attr;
-    return spread_passes(src, type, 2 + t->sums + t->reads_dst, t->sums || t->reads_dst ? 0 : 2, q);
+    return spread_passes(src, type, 2 + t->sums + t->reads_dst, t->sums || t->reads_dst ? 0 : 2, WHOLE_THREADS, q);
 }
 
 static int64_t grad_workspace(const graph *g, const node *n)

@@ -220,10 +220,10 @@ static inline spread spread_parts(const shape *src, dtype type, int processors)
 
 /* The same with parts of `tensors` that stay in shared memory: one block for each processor, nearly all of which must
  * have one. deep is 0 where that cannot be. */
-static inline spread spread_stashed(const shape *src, dtype type, int tensors, const cuda_queue *q)
+static inline spread spread_stashed(const shape *src, dtype type, int tensors, int threads, const cuda_queue *q)
 {
     spread f = spread_start(src, type);
-    f.threads = BLOCK_THREADS;
+    f.threads = threads;
     const int64_t lines = f.threads / f.lanes, parts = q->processors / f.slices;
     if (f.each == 1 || parts < 1 || f.slices > CUDA_MOST_ARRIVALS || 8 * f.slices * parts < 7 * q->processors)
         return f;
@@ -239,10 +239,12 @@ static inline spread spread_stashed(const shape *src, dtype type, int tensors, c
     return f;
 }
 
-/* The same for two passes; `tensors` are read in the first one, of which `stashed` would have to stay; 0: that cannot
- * be. With few channels the slices are narrower where a block has its slice whole, so that more processors have one.
+/* The same for two passes; `tensors` are read in the first one, of which `stashed` would have to stay, in blocks of
+ * `threads`; 0: that cannot be. With few channels the slices are narrower where a block has its slice whole, so that
+ * more processors have one.
  */
-static inline spread spread_passes(const shape *src, dtype type, int tensors, int stashed, const cuda_queue *q)
+static inline spread spread_passes(const shape *src, dtype type, int tensors, int stashed, int threads,
+                                   const cuda_queue *q)
 {
     spread f = spread_start(src, type);
     while (f.lanes > 1 && 2 * f.slices <= q->processors)
@@ -250,7 +252,7 @@ static inline spread spread_passes(const shape *src, dtype type, int tensors, in
     const int64_t rows = f.rows * tensors;
     if (rows > WHOLE_ROWS || rows * f.lanes * f.each * (int64_t)sizeof(float) > WHOLE_BYTES) {
         if (stashed)
-            f = spread_stashed(src, type, stashed, q);
+            f = spread_stashed(src, type, stashed, threads, q);
         return f.deep ? f : spread_parts(src, type, q->processors);
     }
     const int lines = power_of_two((f.rows + 3) / 4, WHOLE_THREADS / f.lanes);
