@@ -194,7 +194,7 @@ def test_installed(lab):
 def test_locks():
     """The pins that come with Brasa: of every peer that can be installed, all exact, with the Python versions."""
     folder = os.path.join(SOURCE, "lab", "peers")
-    for name in ("pytorch", "tensorflow", "paddle", "mxnet", "jax", "aesara"):
+    for name in ("pytorch", "tensorflow", "tensorflow.gpu", "paddle", "mxnet", "jax", "jax.gpu", "aesara"):
         with open(os.path.join(folder, name + ".lock")) as file:
             lines = file.read().splitlines()
         pins = [line for line in lines if not line.startswith("#")]
