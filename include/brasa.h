@@ -187,8 +187,9 @@ BRASA_API int64_t brasa_graph_param_total(const brasa_graph *graph);
  * compute: sessions that are to give the same bits need the same choices, from one cache or one record.
  *
  * On a GPU there is one kernel for a node, but NVIDIA's libraries have many within it, and these are chosen so. They
- * are kept in a file of their own, in the folder that `brasa help environment` tells, whatever `cache` says; without
- * `measure`, `cache` and `record` each library's first is taken. Where options.tuning is NULL, they are timed. */
+ * are kept in a file of their own, in the folder that `brasa help environment` tells, whatever `cache` says; with
+ * `record` alone nothing but that is asked, and what it does not know, or everything without `measure`, `cache` and
+ * `record`, is each library's first. Where options.tuning is NULL, they are timed. */
 typedef struct brasa_tuning {
     bool measure;      /* false, or with plan_only: files are asked only; what they do not know is the first kernel */
     const char *cache; /* a file of times, of any number of networks and machines; written while something is

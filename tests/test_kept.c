@@ -48,7 +48,7 @@ static int count_lines(const char *path)
 
 static const char *value_of(kept *k, const char *machine, const char *problem)
 {
-    const kept_line *l = kept_find(k, machine, problem);
+    const kept_line *l = kept_find(k, machine, problem, false);
     return l ? l->value : "";
 }
 
@@ -57,18 +57,18 @@ TEST(kept_for_another_process)
     kept k;
     set_up("a/b");
     kept_open(&k, ctx);
-    CHECK(!kept_find(&k, "gpu", "conv 1"));
+    CHECK(!kept_find(&k, "gpu", "conv 1", false));
     CHECK(kept_put(&k, "gpu", "conv 1", "0 38 2=5") != NULL);
     CHECK(kept_put(&k, "gpu", "conv 2", "1 40") != NULL);
     CHECK(kept_put(&k, "gpu", "conv 1", "0 39") != NULL);
     kept_close(&k);
-    CHECK(!kept_find(&k, "another gpu", "conv 1"));
+    CHECK(!kept_find(&k, "another gpu", "conv 1", false));
     CHECK_TEXT(value_of(&k, "gpu", "conv 1"), "0 39");
     CHECK_TEXT(value_of(&k, "gpu", "conv 2"), "1 40");
-    CHECK(!kept_find(&k, "gpu", "conv 2")->used);
+    CHECK(!kept_find(&k, "gpu", "conv 2", false)->used);
     kept_close(&k);
     setenv("BRASA_CACHE", "off", 1);
-    CHECK(!kept_find(&k, "gpu", "conv 1"));
+    CHECK(!kept_find(&k, "gpu", "conv 1", false));
     CHECK(kept_put(&k, "gpu", "conv 1", "0 39") != NULL);
     kept_close(&k);
 }
@@ -79,7 +79,7 @@ TEST(written_by_two)
     set_up("two");
     kept_open(&a, ctx);
     kept_open(&b, ctx);
-    CHECK(!kept_find(&a, "gpu", "x") && !kept_find(&b, "gpu", "x"));
+    CHECK(!kept_find(&a, "gpu", "x", false) && !kept_find(&b, "gpu", "x", false));
     kept_put(&a, "gpu", "of a", "1");
     kept_put(&b, "gpu", "of b", "2");
     kept_save(&a);
@@ -126,7 +126,7 @@ TEST(broken_files)
     kept_open(&k, ctx);
     kept_put(&k, "gpu", "conv 3", "7");
     kept_close(&k);
-    CHECK(!kept_find(&k, "gpu", "conv 3"));
+    CHECK(!kept_find(&k, "gpu", "conv 3", false));
     kept_close(&k);
 }
 
@@ -142,8 +142,8 @@ TEST(bounded)
     }
     kept_close(&k);
     CHECK_INT(count_lines(in_folder("many/cuda-engines")), KEPT_MOST_LINES + 1);
-    CHECK(!kept_find(&k, "gpu", "conv 99")); /* the oldest gave way */
-    CHECK(kept_find(&k, "gpu", "conv 100") != NULL);
+    CHECK(!kept_find(&k, "gpu", "conv 99", false)); /* the oldest gave way */
+    CHECK(kept_find(&k, "gpu", "conv 100", false) != NULL);
     memset(large, 'x', sizeof large - 1);
     large[sizeof large - 1] = '\0';
     CHECK(!kept_put(&k, "gpu", "conv 1", large));
@@ -158,7 +158,7 @@ TEST(record)
     kept_put(&k, "gpu", "conv 1", "first");
     kept_put(&k, "gpu", "conv 2", "first");
     kept_close(&k);
-    kept_find(&k, "gpu", "conv 1")->used = true;
+    kept_find(&k, "gpu", "conv 1", false)->used = true;
     const char *path = in_folder("record.txt");
     CHECK_STATUS(kept_record(&k, path), BRASA_OK);
     CHECK_INT(count_lines(path), 2); /* what was used, alone */
@@ -167,6 +167,9 @@ TEST(record)
     CHECK_TEXT(value_of(&k, "gpu", "conv 1"), "second");
     CHECK_STATUS(kept_recall(&k, path), BRASA_OK);
     CHECK_TEXT(value_of(&k, "gpu", "conv 1"), "first"); /* the run goes on as it began */
+    CHECK(kept_find(&k, "gpu", "conv 1", true) != NULL);
+    CHECK(!kept_find(&k, "gpu", "conv 2", true)); /* which the run was made without */
+    CHECK(kept_find(&k, "gpu", "conv 2", false) != NULL);
     CHECK_STATUS(kept_recall(&k, in_folder("nothing")), BRASA_OK);
     kept_put(&k, "gpu", "conv 3", "third");
     const char *again = in_folder("again.txt");

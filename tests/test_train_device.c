@@ -337,6 +337,39 @@ TEST(memory_is_short)
     unsetenv("FAKE_CUDA_MEMORY");
 }
 
+/* --- engines of a device's libraries -----------------------------------------------------------------------------
+ */
+
+/* A run that goes on asks its record alone: what others have timed since then is not what it began with. */
+TEST(who_chooses_engines)
+{
+    DEVICE_OR_SKIP();
+    static const struct {
+        const char *what;
+        brasa_tuning tuning;
+        choosing expected;
+    } rows[] = {
+        {"begins", {.measure = true, .cache = "cache"}, CHOOSE_TIMED},
+        {"nothing is to be timed", {.cache = "cache", .record = "record"}, CHOOSE_KNOWN},
+        {"goes on", {.record = "record"}, CHOOSE_RECORDED},
+        {"without any", {.measure = false}, CHOOSE_FIRST},
+    };
+    start_on("cuda");
+    brasa_graph *g = brasa_graph_new(ctx);
+    brasa_classify(brasa_dense(brasa_input_vector(g, "x", 4), 5), 3);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        CASE("%s", rows[i].what);
+        const brasa_session_options o = {
+            .batch = 2, .optimizer = "sgd lr=1", .tuning = &rows[i].tuning, .plan_only = true};
+        brasa_session *s = NULL;
+        CHECK_STATUS(brasa_session_new(g, &o, &s), BRASA_OK);
+        CHECK_INT(s ? (int)s->choosing : -1, (int)rows[i].expected);
+        brasa_session_free(s);
+    }
+    brasa_graph_free(g);
+    stop();
+}
+
 /* --- what the GPU says of itself ---------------------------------------------------------------------------------
  */
 

@@ -105,9 +105,10 @@ typedef struct node {
 
 /* How a device's library chooses a kernel for a problem. */
 typedef enum choosing {
-    CHOOSE_TIMED, /* what was chosen before, or is the fastest now */
-    CHOOSE_KNOWN, /* what was chosen before, or the first */
-    CHOOSE_FIRST, /* what the library names first, the same on every run */
+    CHOOSE_TIMED,    /* what was chosen before, or is the fastest now */
+    CHOOSE_KNOWN,    /* what was chosen before, or the first */
+    CHOOSE_RECORDED, /* what a run's record says, or the first: whatever was chosen elsewhere meanwhile */
+    CHOOSE_FIRST,    /* what the library names first, the same on every run */
 } choosing;
 
 struct brasa_graph {

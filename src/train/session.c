@@ -428,7 +428,10 @@ static brasa_status read_class_weights(brasa_session *s, const brasa_session_opt
 static brasa_status tell_device(brasa_session *s, const brasa_tuning *from)
 {
     device *d = s->ctx->device;
-    s->choosing = from->measure ? CHOOSE_TIMED : from->cache || from->record ? CHOOSE_KNOWN : CHOOSE_FIRST;
+    s->choosing = from->measure  ? CHOOSE_TIMED
+                  : from->cache  ? CHOOSE_KNOWN
+                  : from->record ? CHOOSE_RECORDED
+                                 : CHOOSE_FIRST;
     return from->record && d->recall ? d->recall(d, from->record) : BRASA_OK;
 }
 

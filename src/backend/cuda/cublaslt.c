@@ -459,7 +459,8 @@ static bool is_taken(const cublaslt_plan *plan, finding *f)
 
 static bool recall(const cublaslt_plan *plan, finding *f, const char *problem)
 {
-    kept_line *line = kept_find(plan->queue->kept, plan->queue->cublaslt->machine, problem);
+    kept_line *line = kept_find(plan->queue->kept, plan->queue->cublaslt->machine, problem,
+                                plan->product.choosing == CHOOSE_RECORDED);
     finding known = *f;
     if (!line || !cublaslt_parse(line->value, &known) || !is_taken(plan, &known))
         return false;

@@ -460,7 +460,8 @@ static int run_race(race *r, bool *ran)
 /* The plan that was chosen before, or NULL. */
 static cudnn_plan *recall(race *r)
 {
-    kept_line *line = kept_find(r->queue->kept, r->lib->machine, r->problem->key);
+    kept_line *line =
+        kept_find(r->queue->kept, r->lib->machine, r->problem->key, r->problem->choosing == CHOOSE_RECORDED);
     cudnn_plan *p = line ? new_plan(r) : NULL;
     if (!p)
         return NULL;

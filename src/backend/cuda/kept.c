@@ -268,11 +268,11 @@ static void load(kept *k)
     k->loaded = true;
 }
 
-kept_line *kept_find(kept *k, const char *machine, const char *problem)
+kept_line *kept_find(kept *k, const char *machine, const char *problem, bool recorded)
 {
     load(k);
     kept_line *l = look_up(k, machine, problem);
-    return l && l->value ? l : NULL;
+    return l && l->value && (l->recorded || !recorded) ? l : NULL;
 }
 
 kept_line *kept_put(kept *k, const char *machine, const char *problem, const char *value)

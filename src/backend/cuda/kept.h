@@ -41,8 +41,9 @@ void kept_open(kept *k, brasa_context *ctx);
 /* Saves, and frees it. */
 void kept_close(kept *k);
 
-/* What was chosen for a problem, in this process or another one; NULL: nothing. Whoever takes it sets `used`. */
-kept_line *kept_find(kept *k, const char *machine, const char *problem);
+/* What was chosen for a problem, in this process or another one, or, with `recorded`, for a run whose record was
+ * read; NULL: nothing. Whoever takes it sets `used`. */
+kept_line *kept_find(kept *k, const char *machine, const char *problem, bool recorded);
 /* Keeps a choice, and sets `used`. NULL: there is no memory, and it will be made again. At times all is saved, as who
  * is killed loses the rest. No text holds tabs or ends of lines. */
 kept_line *kept_put(kept *k, const char *machine, const char *problem, const char *value);
