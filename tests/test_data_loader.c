@@ -864,3 +864,30 @@ TEST(bytes_that_are_skipped)
     free_rig(&a);
     free_rig(&b);
 }
+
+/* Batches have room for pictures as they were when they were looked through. */
+TEST(bytes_of_a_picture_that_grew)
+{
+    const loader_options o = {.batch = 2, .train = true, .seed = 3};
+    const char *path = in_tree("grown/a/0.jpg");
+    brasa_context *ctx = NULL;
+    char spec[300], text[300];
+    brasa_context_new(&(brasa_context_options){.threads = 1}, &ctx);
+    const bool made = put_jpeg(ctx, path, 50, 40) && put_jpeg(ctx, in_tree("grown/a/1.jpg"), 40, 40);
+    if (!made) {
+        brasa_context_free(ctx);
+        SKIP("no libjpeg");
+    }
+    snprintf(spec, sizeof spec, "images:%s", in_tree("grown"));
+    rig r = make_bytes(spec, "resize=40 crop=32 random_crop=yes", true, o);
+    REQUIRE(r.l && next(&r));
+    loader_free(r.l);
+    CHECK(put_jpeg(ctx, path, 400, 40));
+    CHECK_STATUS(loader_new(r.f, &(loader_options){.list = r.list, .count = 2, .batch = 2}, &r.l), BRASA_OK);
+    const batch *b = NULL;
+    CHECK_STATUS(loader_next(r.l, &b), BRASA_BAD_FILE);
+    snprintf(text, sizeof text, "%s", brasa_context_error(r.ctx));
+    CHECK_HAS(text, "0.jpg: it was changed");
+    free_rig(&r);
+    brasa_context_free(ctx);
+}

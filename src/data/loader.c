@@ -149,6 +149,10 @@ static brasa_status fill_bytes(loader *l, batch *b, int32_t i, const transform_d
     brasa_status status = there.height ? BRASA_OK : fetch(f, draw->sample, &p);
     if (status != BRASA_OK)
         return status;
+    if (f->whole && (int64_t)p.channels * p.height * p.width > f->largest) /* a batch has no room for it */
+        return fail(f->own, BRASA_BAD_FILE,
+                    "%s: it was changed since the data were looked through, and is larger now",
+                    dataset_name(f->set, draw->sample).text);
     *c = (batch_cut){transform_choose(&f->transform, p.height, p.width, draw, f->shape), -1};
     if (!there.height)
         add_bytes(f, &p, b, l->pixels[l->turn], c);
