@@ -81,15 +81,17 @@ void cuda_layouts_elementwise(const graph *g, const node *n, layout *in, layout 
 
 /* --- memory -------------------------------------------------------------------------------------------------- */
 
-/* Copies from the host go through two pieces of memory that the GPU can read by itself, in turn. */
-enum { PIECE_BYTES = 8 << 20 };
+/* Copies from the host go through pieces of memory that the GPU can read by itself, in turn: as many as the steps
+ * that are started ahead need, each of which is fed several tensors, so that none of them waits for a step to be
+ * over. */
+enum { PIECES = 8, PIECE_BYTES = 2 << 20 };
 
 typedef struct cuda_device {
     device device;
     cuda_queue queue;
     kept kept;
-    char *pinned[2];
-    cudaEvent_t sent[2]; /* the piece may be written again */
+    char *pinned[PIECES];
+    cudaEvent_t sent[PIECES]; /* the piece may be written again */
     int next;
     cudaEvent_t begin, end;
     cudaStream_t copies; /* QUEUE_COPIES */
@@ -126,7 +128,7 @@ static brasa_status cuda_copy_in(device *d, void *to, const void *from, size_t b
     for (size_t at = 0; at < bytes && error == cudaSuccess; at += PIECE_BYTES) {
         const size_t part = bytes - at < PIECE_BYTES ? bytes - at : PIECE_BYTES;
         const int i = c->next;
-        c->next = !c->next;
+        c->next = (c->next + 1) % PIECES;
         error = cudaEventSynchronize(c->sent[i]);
         memcpy(c->pinned[i], (const char *)from + at, part);
         if (error == cudaSuccess)
@@ -425,7 +427,7 @@ static void cuda_close(device *d)
     kept_close(&c->kept);
     cudnn_close(&c->queue);
     cublaslt_close(&c->queue);
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < PIECES; i++) {
         if (c->pinned[i])
             cudaFreeHost(c->pinned[i]);
         if (c->sent[i])
@@ -497,7 +499,7 @@ static brasa_status cuda_open(brasa_context *ctx, int index, device **out)
         error = cudaStreamCreateWithFlags(&c->queue.stream, cudaStreamNonBlocking);
     if (error == cudaSuccess)
         error = cudaStreamCreateWithFlags(&c->copies, cudaStreamNonBlocking);
-    for (int i = 0; i < 2 && error == cudaSuccess; i++) {
+    for (int i = 0; i < PIECES && error == cudaSuccess; i++) {
         error = cudaHostAlloc((void **)&c->pinned[i], PIECE_BYTES, cudaHostAllocDefault);
         if (error == cudaSuccess)
             error = cudaEventCreateWithFlags(&c->sent[i], cudaEventDisableTiming);
