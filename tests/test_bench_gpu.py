@@ -256,6 +256,10 @@ def test_sanitize():
     r = sanitize("--precisions", "f32")
     check("what failed is done again", r.returncode == 0 and "memcheck f32 relu6 add: clean" in r.stdout
           and "8 of 8 looked at, 0 with findings, 0 left" in r.stdout, (r.returncode, r.stdout))
+    r = sanitize("--precisions", "f32")
+    check("what is covered is not done again", r.returncode == 0 and "clean" not in r.stdout, (r.returncode, r.stdout))
+    r = sanitize("--precisions", "f32", "--tools", "memcheck", "--sources", "others")
+    check("with other sources all is", r.returncode == 0 and "memcheck f32 conv2d: clean" in r.stdout, (r.returncode, r.stdout))
     with open("asked") as file:
         lines = file.read().splitlines()
     check("racecheck without libraries", "racecheck f32 conv2d off -v kernels" in lines and "memcheck f32 conv2d on -v kernels" in lines,

@@ -16,13 +16,14 @@ libraries' convolutions and products alone, and one pass over memory for the res
 Each cell is a line of JSON in --out, with all that was measured. Exit codes: 0 all cells are there; 1 something failed;
 3 cells are left for the next call.
 """
-import argparse, hashlib, json, os, statistics, subprocess, sys, threading, time
+import argparse, json, os, statistics, subprocess, sys, threading, time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 sys.path[:0] = [HERE, os.path.join(ROOT, "tools")]
 sys.dont_write_bytecode = True
 from bench import Failed, Worker, append_row, check_writable, find_torch, positive, read_rows
+from sources import hash_sources
 from tables import Figures, errors, fusion_text, number, profile_text, table_text
 
 NETWORKS = ("alexnet", "mobilenet_v2", "resnet50", "vgg16", "googlenet")
@@ -99,18 +100,6 @@ class Clocks:
     def summary(self):
         columns = {name: [v[name] for v in self.seen if isinstance(v[name], float)] for name in CLOCKS}
         return {name: {"min": min(c), "median": statistics.median(c), "max": max(c)} for name, c in columns.items() if c}
-
-
-def hash_sources():
-    """Rows of other sources are of another program: whatever is compiled."""
-    h = hashlib.sha256()
-    for top in ("CMakeLists.txt", "cmake", "cli", "include", "src"):
-        path = os.path.join(ROOT, top)
-        files = [path] if os.path.isfile(path) else [os.path.join(f, n) for f, _, names in os.walk(path) for n in names]
-        for name in sorted(files):
-            with open(name, "rb") as file:
-                h.update(os.path.relpath(name, ROOT).encode() + b"\0" + file.read())
-    return h.hexdigest()[:16]
 
 
 # --- a cell ------------------------------------------------------------------------------------------------------------

@@ -4,14 +4,17 @@
     bench/gpu/sanitize.py --seconds 500     memcheck and racecheck, in floats and in 16 bits; again, until it ends with 0
 
 Some ops at a time run in a process of their own. What was covered is kept in --logs/sanitized.txt, a line for each op, tool
-and precision, and is not done again; so a limit of time leaves a list of what is there and what is left. Racecheck looks at
-our own kernels alone, with cuDNN and cuBLASLt out of the way. Errors that calls of CUDA return are not counted: libraries
+and precision, and is not done again until a source changes; so a limit of time leaves a list of what is there and what is
+left. Racecheck looks at our own kernels alone, with cuDNN and cuBLASLt out of the way. Errors that calls of CUDA return are not counted: libraries
 ask for what may not be there. Exit codes: 0 all is covered and clean; 1 something was found or did not work; 3 ops are left
 for the next call.
 """
 import argparse, os, re, shutil, signal, subprocess, sys, time
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+sys.dont_write_bytecode = True
+from sources import ROOT, hash_sources
+
 TOGETHER = 6  # ops in a process, which takes a few seconds to start
 HEAVY = ("conv2d", "dense", "batchnorm", "maxpool", "lrn")  # these alone
 FOUND = 86  # exit code of the sanitizer
@@ -96,12 +99,18 @@ def last(said):
     return (said.strip().splitlines() or ["nothing was said"])[-1][:200]
 
 
-def read_covered(path):
+def read_covered(path, sources):
+    """What a file lists behind the line of its sources; it begins anew where these are others."""
     try:
         with open(path) as file:
-            return {line.strip() for line in file}
+            lines = file.read().splitlines()
     except FileNotFoundError:
-        return set()
+        lines = []
+    if lines[:1] == [f"sources {sources}"]:
+        return set(lines[1:])
+    with open(path, "w") as file:
+        file.write(f"sources {sources}\n")
+    return set()
 
 
 def main():
@@ -111,6 +120,7 @@ def main():
     p.add_argument("--precisions", nargs="+", choices=("f32", "tf32", "bf16"), default=["f32", "bf16"])
     p.add_argument("--logs", default=os.path.join(ROOT, "build"), metavar="FOLDER", help="(build)")
     p.add_argument("--tests", default=os.path.join(ROOT, "build", "tests", "test_ops"), help=argparse.SUPPRESS)
+    p.add_argument("--sources", default=hash_sources(), help=argparse.SUPPRESS)
     p.add_argument("--least", type=float, default=20, metavar="SECONDS", help="with less left no process is started (20)")
     p.add_argument("--sanitizer", default=find_sanitizer(), metavar="PROGRAM")
     o = p.parse_args()
@@ -120,7 +130,7 @@ def main():
         return 1
     os.makedirs(o.logs, exist_ok=True)
     kept = os.path.join(o.logs, "sanitized.txt")
-    covered, failed, left = read_covered(kept), 0, []
+    covered, failed, left = read_covered(kept, o.sources), 0, []
     ops = list_ops(o.tests)
     if not ops:
         print(f"sanitize.py: {o.tests} lists no ops", file=sys.stderr)

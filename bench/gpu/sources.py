@@ -1,0 +1,16 @@
+"""What a program was made of, as a short text: figures and proofs of other sources are of another program."""
+import hashlib, os
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+
+def hash_sources():
+    """Of whatever is compiled."""
+    h = hashlib.sha256()
+    for top in ("CMakeLists.txt", "cmake", "cli", "include", "src"):
+        path = os.path.join(ROOT, top)
+        files = [path] if os.path.isfile(path) else [os.path.join(f, n) for f, _, names in os.walk(path) for n in names]
+        for name in sorted(files):
+            with open(name, "rb") as file:
+                h.update(os.path.relpath(name, ROOT).encode() + b"\0" + file.read())
+    return h.hexdigest()[:16]
