@@ -1,6 +1,6 @@
 #!/bin/bash
 # check.sh - builds, proves all ops and networks on this machine's GPU, and says what failed.
-#   bench/gpu/check.sh [FOLDER]                        ops, networks, devices, PyTorch's numbers; logs go to FOLDER (build)
+#   bench/gpu/check.sh [FOLDER]                        ops, networks, trainings, PyTorch's numbers; logs go to FOLDER (build)
 #   bench/gpu/check.sh --sanitize [SECONDS] [FOLDER]   instead: the ops' cases under compute-sanitizer (sanitize.py)
 #   bench/gpu/check.sh --kills N [FOLDER]              instead: N kills of trainings, whose ends must have the same bits
 # Exit codes: 0 all is well; 1 something failed; 3 --sanitize: nothing failed, but the time was over, the same again goes on.
@@ -55,7 +55,8 @@ prove() {
 }
 
 cmake -S . -B build -G Ninja >"$logs/configure.log" 2>&1 || { tail -n 5 "$logs/configure.log"; exit 1; }
-ninja -C build brasa_program brasa_cuda test_backend test_ops test_device test_parity test_parity_large \
+ninja -C build brasa_program brasa_cuda test_backend test_ops test_device test_device_updates test_parts test_pictures \
+    test_train_device test_parity test_parity_large \
     >"$logs/build.log" 2>&1 || {
     grep -E "error|FAILED" "$logs/build.log" | head -30
     exit 1
@@ -81,6 +82,10 @@ for precision in f32 tf32 bf16; do
     BRASA_TEST_PRECISION=$precision prove "ops-$precision" 200 build/tests/test_ops
 done
 prove device 200 build/tests/test_device
+prove device-updates 200 build/tests/test_device_updates
+prove parts 200 build/tests/test_parts
+prove pictures 100 build/tests/test_pictures
+prove train-device 200 build/tests/test_train_device
 prove parity 200 build/tests/test_parity
 prove parity-large 300 build/tests/test_parity_large
 exit $failed
