@@ -176,6 +176,53 @@ TEST(batches_in_parts)
     stop();
 }
 
+/* Of the updates in a step that was profiled. */
+typedef struct updates {
+    heard heard; /* first: listen_to's user */
+    int nodes;
+    int64_t nanoseconds, least;
+    char text[4000];
+} updates;
+
+static void watch_updates(void *user, const train_event *e)
+{
+    updates *u = user;
+    if (e->kind == TRAIN_PROFILE) {
+        const program *p = session_program(e->training->unit.session, true, 50);
+        for (int i = 0; i < p->nsteps; i++) {
+            const step *s = &p->steps[i];
+            const int64_t time = s->runs ? s->nanoseconds / s->runs : 0;
+            if (strncmp(s->kernel->name, "sgd", 3) != 0)
+                continue;
+            u->least = u->nodes == 0 || time < u->least ? time : u->least;
+            u->nodes++;
+            u->nanoseconds += time;
+        }
+        snprintf(u->text, sizeof u->text, "%s", e->text);
+    }
+    listen_to(user, e);
+}
+
+/* What a step starts together is timed together, and each node has its share of it by what it reads and writes. */
+TEST(updates_are_timed_as_they_run)
+{
+    DEVICE_OR_SKIP();
+    start_on("cuda");
+    updates u = {.nodes = 0};
+    train_result r;
+    train_options o = plain(&u.heard, run_folder("profiled"));
+    o.watch = watch_updates;
+    o.profile = 4;
+    CHECK_STATUS(train_run(ctx, &o, &r), BRASA_OK);
+    CHECK(u.nodes >= 4);
+    CHECK_HAS(u.text, "sgd");
+    if (!device_wanted()) { /* whose launches take a microsecond each; shares are cut to whole nanoseconds */
+        CHECK(u.nanoseconds > 1000 - u.nodes && u.nanoseconds <= 1000);
+        CHECK(u.least < 1000 / u.nodes);
+    }
+    stop();
+}
+
 /* --- pictures ----------------------------------------------------------------------------------------------------
  */
 

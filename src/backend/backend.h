@@ -65,8 +65,9 @@ struct device {
      * next time (a recorded graph), until forget: the steps and their addresses stay the same so long. */
     brasa_status (*run)(device *d, step *steps, int count, void **record);
     void (*forget)(device *d, void *record);
-    /* Runs one step, and tells how long the device took for it. */
-    brasa_status (*time)(device *d, const step *s, int64_t *nanoseconds);
+    /* Runs the first of these steps and those that `run` would start together with it; tells how many that were, and
+     * how long the device took for them. */
+    brasa_status (*time)(device *d, const step *steps, int count, int *ran, int64_t *nanoseconds);
     /* Runs one step again and again, as it runs in a recorded graph, and takes `times` times. NULL: `time` does. */
     brasa_status (*repeat)(device *d, const step *s, int times, int64_t *nanoseconds);
 

@@ -113,14 +113,15 @@ static int64_t now_nanoseconds(void)
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-/* Runs a step and takes its time: on a device, its own. */
-static brasa_status run_timed(const program *p, const step *s, int64_t *nanoseconds)
+/* Runs a step, and on a device those that run together with it, and takes their time: a device's own. */
+static brasa_status run_timed(const program *p, const step *steps, int count, int *ran, int64_t *nanoseconds)
 {
     device *d = p->graph.ctx->device;
     if (d)
-        return d->time(d, s, nanoseconds);
+        return d->time(d, steps, count, ran, nanoseconds);
+    *ran = 1;
     const int64_t start = now_nanoseconds();
-    brasa_status status = s->kernel->run(s);
+    brasa_status status = steps->kernel->run(steps);
     *nanoseconds = now_nanoseconds() - start;
     return status;
 }
@@ -133,22 +134,48 @@ brasa_status program_repeat(program *p, int i, int times, int64_t *nanoseconds)
         return d->repeat(d, &p->steps[i], times, nanoseconds);
     threads_state saved = threads_enter(p->threads);
     for (int t = 0; t < times && status == BRASA_OK; t++)
-        status = run_timed(p, &p->steps[i], &nanoseconds[t]);
+        status = run_timed(p, &p->steps[i], 1, &(int){0}, &nanoseconds[t]);
     threads_leave(saved, p->threads);
     return status;
+}
+
+/* Elements that a step reads and writes: what the time of small steps goes by. */
+static double elements_of(const step *s)
+{
+    double sum = 0;
+    for (int k = 0; k < s->nin + s->nout; k++)
+        sum += (double)(k < s->nin ? s->in[k].count : s->out[k - s->nin].count);
+    return sum;
+}
+
+/* Each of the steps that ran together gets its share of their time. */
+static void note_time(step *steps, int count, int64_t nanoseconds)
+{
+    double all = 0, before = 0;
+    int64_t given = 0;
+    for (int i = 0; i < count; i++)
+        all += elements_of(&steps[i]);
+    for (int i = 0; i < count; i++) {
+        step *s = &steps[i];
+        before += elements_of(s);
+        const int64_t until = i == count - 1 ? nanoseconds : (int64_t)((double)nanoseconds * before / all);
+        const int64_t time = until - given;
+        given = until;
+        s->nanoseconds += time;
+        s->fastest = s->runs == 0 || time < s->fastest ? time : s->fastest;
+        s->runs++;
+    }
 }
 
 brasa_status program_run_profiled(program *p)
 {
     brasa_status status = BRASA_OK;
     threads_state saved = threads_enter(p->threads);
-    for (int i = 0; i < p->nsteps && status == BRASA_OK; i++) {
-        step *s = &p->steps[i];
+    for (int i = 0, ran = 1; i < p->nsteps && status == BRASA_OK; i += ran) {
         int64_t time = 0;
-        status = run_timed(p, s, &time);
-        s->nanoseconds += time;
-        s->fastest = s->runs == 0 || time < s->fastest ? time : s->fastest;
-        s->runs++;
+        status = run_timed(p, &p->steps[i], p->nsteps - i, &ran, &time);
+        if (status == BRASA_OK)
+            note_time(&p->steps[i], ran, time);
     }
     threads_leave(saved, p->threads);
     return status;

@@ -1,7 +1,7 @@
 /* explain_profile.c - where the time of profiled steps went: by kernel and by node, the slowest first.
  *
  * Times are those of nodes that ran one by one, a GPU's by its own clock; what is lost or won between them is not in
- * there. */
+ * there. Updates that a GPU starts together were timed together, and each has its share of that. */
 #include "train/explain_parts.h"
 
 #include <stdlib.h>
