@@ -176,6 +176,87 @@ TEST(batches_in_parts)
     stop();
 }
 
+typedef struct evaluation {
+    answers *answers;
+    int most; /* of them that were waiting when a batch was about to begin */
+} evaluation;
+
+static bool watch_evaluation(void *user)
+{
+    evaluation *e = user;
+    const int waiting = answers_waiting(e->answers);
+    e->most = waiting > e->most ? waiting : e->most;
+    return false;
+}
+
+/* One batch after the other, each waited for. */
+static void measure_slowly(trained *t, loader *l, metrics *m)
+{
+    static float logits[50 * 26];
+    metrics_reset(m);
+    CHECK_STATUS(loader_seek(l, 0, 0), BRASA_OK);
+    for (int64_t i = 0; i < loader_steps(l); i++) {
+        const batch *b = NULL;
+        CHECK_STATUS(task_next(&t->task, l, &b), BRASA_OK);
+        if (!b)
+            return;
+        CHECK_STATUS(brasa_use(t->session, false, b->size), BRASA_OK);
+        CHECK_STATUS(task_feed(&t->task, t->session, b), BRASA_OK);
+        CHECK_STATUS(brasa_evaluate(t->session), BRASA_OK);
+        CHECK_STATUS(brasa_fetch(t->session, "logits", logits, (size_t)b->size * 26 * sizeof *logits), BRASA_OK);
+        metrics_add(m, logits, b->labels, b->size);
+    }
+}
+
+static void measure_twice(const char *run, const char *precision)
+{
+    trained t;
+    pool p = {.ctx = ctx};
+    metrics late, slow;
+    feeder *feed = NULL;
+    loader *load = NULL;
+    evaluation e = {.answers = NULL};
+    int32_t list[520];
+    for (int32_t i = 0; i < 520; i++)
+        list[i] = i;
+    CHECK_STATUS(trained_open(ctx, run, &(trained_options){.spec = "", .most = 50, .precision = precision}, &t),
+                 BRASA_OK);
+    const feeder_options f = task_feeding(&t.task, t.session);
+    CHECK_STATUS(feeder_new(ctx, &f, &feed), BRASA_OK);
+    CHECK_STATUS(loader_new(feed, &(loader_options){.list = list, .count = 520, .batch = 50}, &load), BRASA_OK);
+    CHECK_STATUS(answers_new(ctx, 50, 26, &e.answers), BRASA_OK);
+    CHECK_STATUS(metrics_init(&late, &p, 26), BRASA_OK);
+    CHECK_STATUS(metrics_init(&slow, &p, 26), BRASA_OK);
+    CHECK_STATUS(task_measure(&t.task, t.session, load, e.answers, &late, watch_evaluation, &e), BRASA_OK);
+    measure_slowly(&t, load, &slow);
+    CHECK_INT(e.most, MOST_LATE);
+    CHECK_INT(answers_waiting(e.answers), 0);
+    CHECK_INT(late.count, 520);
+    CHECK(late.loss == slow.loss && late.top1 == slow.top1 && late.top5 == slow.top5);
+    CHECK(memcmp(late.confusion, slow.confusion, 26 * 26 * sizeof *late.confusion) == 0);
+    answers_free(e.answers);
+    loader_free(load);
+    feeder_free(feed);
+    pool_free(&p);
+    trained_close(&t);
+}
+
+/* What is counted is the same, in 16 bits, too. */
+TEST(batches_are_evaluated_before_the_last_ones_are_counted)
+{
+    DEVICE_OR_SKIP();
+    start_on("cuda");
+    heard l;
+    train_result r;
+    train_options o = plain(&l, run_folder("measured"));
+    CHECK_STATUS(train_run(ctx, &o, &r), BRASA_OK);
+    for (const device_row *row = device_wanted_rows(); row->name; row++) {
+        CASE("%s", row->name);
+        measure_twice(o.out, device_wanted() ? row->name : NULL);
+    }
+    stop();
+}
+
 /* Of the updates in a step that was profiled. */
 typedef struct updates {
     heard heard; /* first: listen_to's user */

@@ -19,7 +19,7 @@ typedef struct lesson {
     feeder *feeder;
     loader *train, *test; /* test is NULL where there is nothing to test on */
     metrics metrics;
-    float *logits;
+    answers *logits;
     double compiled; /* seconds that it took to make the session */
 } lesson;
 
@@ -155,9 +155,8 @@ static brasa_status make_ready(lesson *l)
         status = make_loader(l, false, &l->test);
     if (status == BRASA_OK)
         status = metrics_init(&l->metrics, &l->task.pool, l->task.classes);
-    const size_t logits = (size_t)at_once(l, l->split.tests) * (size_t)l->task.classes;
-    if (status == BRASA_OK && !(l->logits = pool_get(&l->task.pool, logits + 1, sizeof *l->logits)))
-        status = fail_memory(r->ctx, logits * sizeof *l->logits);
+    if (status == BRASA_OK)
+        status = answers_new(r->ctx, r->errand->batch, l->task.classes, &l->logits);
     l->compiled = train_clock() - begin;
     return status;
 }
@@ -300,6 +299,7 @@ brasa_status runner_train(runner *r)
     }
     if (status == BRASA_OK && r->errand->profile)
         status = profile(&l);
+    answers_free(l.logits);
     loader_free(l.train);
     loader_free(l.test);
     feeder_free(l.feeder);

@@ -185,9 +185,8 @@ static brasa_status find_node(training *t, const char *path, train_place *good, 
     if (status == BRASA_OK)
         status = loader_seek(u->train, good->epoch, good->done);
     for (int64_t left = u->place.done - good->done; left > 0 && status == BRASA_OK; left--) {
-        float loss, accuracy;
-        int32_t samples;
-        status = train_step(t, &loss, &accuracy, &samples);
+        step_answer unread;
+        status = train_step(t, &unread);
     }
     if (status == BRASA_OK)
         status = feed_next(t);

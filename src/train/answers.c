@@ -2,28 +2,54 @@
 #include "train/answers.h"
 #include "backend/backend.h"
 
+#include <string.h>
+
 enum { PLACES = MOST_LATE + 1, NUMBERS = 2 };
+
+typedef struct place {
+    mark *mark;     /* of a device: the numbers are there when it is passed */
+    float *numbers; /* loss and accuracy, or logits */
+    dtype type;     /* of logits, as they were brought */
+    int32_t *labels;
+    int32_t samples;
+} place;
 
 struct answers {
     brasa_context *ctx;
-    float *numbers;     /* NUMBERS of each place: loss and accuracy */
-    mark *mark[PLACES]; /* of a device: they are there when it is passed */
-    int32_t samples[PLACES];
-    int first, count; /* places in use, in a ring */
+    int classes; /* 0: of training */
+    float *numbers;
+    int32_t *labels; /* of evaluation: a loader writes over its own */
+    place place[PLACES];
+    int places, first, count; /* in use, in a ring */
 };
 
-brasa_status answers_new(brasa_context *ctx, answers **out)
+static bool make_places(answers *a, int64_t samples)
 {
-    device *d = ctx->device;
+    device *d = a->ctx->device;
+    const size_t each = a->classes ? (size_t)samples * (size_t)a->classes : NUMBERS, places = (size_t)a->places;
+    a->numbers = host_get(a->ctx, places * each * sizeof *a->numbers);
+    if (a->classes)
+        a->labels = mem_get(a->ctx, places * (size_t)samples * sizeof *a->labels);
+    bool made = a->numbers && (a->labels || !a->classes);
+    for (int i = 0; i < a->places && made; i++) {
+        a->place[i].numbers = a->numbers + (size_t)i * each;
+        a->place[i].labels = a->classes ? a->labels + i * samples : NULL;
+        made = !d || (a->place[i].mark = d->mark_new(d));
+    }
+    return made;
+}
+
+brasa_status answers_new(brasa_context *ctx, int64_t samples, int classes, answers **out)
+{
     answers *a = *out = mem_get(ctx, sizeof *a);
     if (!a)
         return fail_memory(ctx, sizeof *a);
     a->ctx = ctx;
-    a->numbers = host_get(ctx, PLACES * NUMBERS * sizeof *a->numbers);
-    bool made = a->numbers != NULL;
-    for (int i = 0; d && i < PLACES; i++)
-        made = (a->mark[i] = d->mark_new(d)) && made;
-    return made ? BRASA_OK : fail_memory(ctx, PLACES * NUMBERS * sizeof *a->numbers);
+    a->classes = classes;
+    a->places = answers_late(a) + 1;
+    if (make_places(a, samples))
+        return BRASA_OK;
+    return fail_memory(ctx, (size_t)(a->places * samples) * (size_t)(classes + 1) * sizeof *a->numbers);
 }
 
 void answers_free(answers *a)
@@ -32,10 +58,11 @@ void answers_free(answers *a)
         return;
     device *d = a->ctx->device;
     (void)answers_drop(a);
-    for (int i = 0; i < PLACES; i++)
-        if (a->mark[i])
-            d->mark_free(d, a->mark[i]);
+    for (int i = 0; i < a->places; i++)
+        if (a->place[i].mark)
+            d->mark_free(d, a->place[i].mark);
     host_put(a->ctx, a->numbers);
+    mem_put(a->ctx, a->labels);
     mem_put(a->ctx, a);
 }
 
@@ -44,17 +71,22 @@ int answers_late(const answers *a)
     return a->ctx->device ? MOST_LATE : 0;
 }
 
-brasa_status answers_ask(answers *a, brasa_session *s, int32_t samples)
+brasa_status answers_ask(answers *a, brasa_session *s, const batch *b)
 {
     device *d = a->ctx->device;
-    const int i = (a->first + a->count) % PLACES;
-    float *to = a->numbers + i * NUMBERS;
-    brasa_status status = session_fetch_later(s, "loss", &to[0]);
-    if (status == BRASA_OK)
-        status = session_fetch_later(s, "accuracy", &to[1]);
+    place *p = &a->place[(a->first + a->count) % a->places];
+    brasa_status status;
+    if (a->classes) {
+        memcpy(p->labels, b->labels, (size_t)b->size * sizeof *p->labels);
+        status = session_fetch_later(s, "logits", p->numbers, (int64_t)b->size * a->classes, &p->type);
+    } else {
+        status = session_fetch_later(s, "loss", &p->numbers[0], 1, &p->type);
+        if (status == BRASA_OK)
+            status = session_fetch_later(s, "accuracy", &p->numbers[1], 1, &p->type);
+    }
     if (status == BRASA_OK && d)
-        status = d->mark_set(d, QUEUE_STEPS, a->mark[i]);
-    a->samples[i] = samples;
+        status = d->mark_set(d, QUEUE_STEPS, p->mark);
+    p->samples = b->size;
     a->count++;
     return status;
 }
@@ -64,15 +96,33 @@ int answers_waiting(const answers *a)
     return a->count;
 }
 
-brasa_status answers_take(answers *a, float *loss, float *accuracy, int32_t *samples)
+/* Makes floats of numbers that came in 16 bits, in their place: from the last one on, as floats take more room. */
+static void widen(float *numbers, int64_t count)
+{
+    for (int64_t i = count - 1; i >= 0; i--) {
+        uint16_t half;
+        memcpy(&half, (const char *)numbers + i * (int64_t)sizeof half, sizeof half);
+        const uint32_t bits = (uint32_t)half << 16;
+        memcpy(&numbers[i], &bits, sizeof bits);
+    }
+}
+
+brasa_status answers_take(answers *a, step_answer *out)
 {
     device *d = a->ctx->device;
-    const int i = a->first;
-    const brasa_status status = d ? d->mark_wait(d, a->mark[i]) : BRASA_OK;
-    *loss = a->numbers[i * NUMBERS];
-    *accuracy = a->numbers[i * NUMBERS + 1];
-    *samples = a->samples[i];
-    a->first = (a->first + 1) % PLACES;
+    place *p = &a->place[a->first];
+    const brasa_status status = d ? d->mark_wait(d, p->mark) : BRASA_OK;
+    *out = (step_answer){.samples = p->samples};
+    if (a->classes) {
+        if (p->type == BF16)
+            widen(p->numbers, (int64_t)p->samples * a->classes);
+        out->logits = p->numbers;
+        out->labels = p->labels;
+    } else {
+        out->loss = p->numbers[0];
+        out->accuracy = p->numbers[1];
+    }
+    a->first = (a->first + 1) % a->places;
     a->count--;
     return status;
 }
@@ -81,9 +131,8 @@ brasa_status answers_drop(answers *a)
 {
     brasa_status status = BRASA_OK;
     while (a->count) {
-        float loss, accuracy;
-        int32_t samples;
-        const brasa_status one = answers_take(a, &loss, &accuracy, &samples);
+        step_answer unread;
+        const brasa_status one = answers_take(a, &unread);
         status = status == BRASA_OK ? one : status;
     }
     return status;

@@ -291,18 +291,6 @@ static brasa_status find_output(brasa_session *s, const char *output, size_t byt
     return BRASA_OK;
 }
 
-/* Scalars are plain floats in every precision. */
-brasa_status session_fetch_later(brasa_session *s, const char *output, float *to)
-{
-    device *d = s->ctx->device;
-    const value *v = NULL;
-    brasa_status status = find_output(s, output, sizeof *to, &v);
-    if (status != BRASA_OK || d)
-        return status == BRASA_OK ? d->copy_later(d, QUEUE_STEPS, to, session_value_data(s, v), sizeof *to) : status;
-    *to = *(const float *)session_value_data(s, v);
-    return BRASA_OK;
-}
-
 brasa_status brasa_fetch(brasa_session *s, const char *output, void *data, size_t bytes)
 {
     const value *v = NULL;
@@ -326,6 +314,23 @@ brasa_status brasa_fetch(brasa_session *s, const char *output, void *data, size_
         status = walk_through(s->ctx, &w, &v->layout);
     mem_put(s->ctx, copy);
     return status;
+}
+
+brasa_status session_fetch_later(brasa_session *s, const char *output, float *to, int64_t count, dtype *type)
+{
+    device *d = s->ctx->device;
+    const value *v = NULL;
+    const size_t bytes = (size_t)count * sizeof *to;
+    brasa_status status = find_output(s, output, bytes, &v);
+    if (status != BRASA_OK)
+        return status;
+    layout order = v->layout;
+    order.bf16 = false;
+    *type = F32;
+    if (!d || !layout_plain(&order))
+        return brasa_fetch(s, output, to, bytes);
+    *type = layout_type(&v->layout, v->type);
+    return d->copy_later(d, QUEUE_STEPS, to, session_value_data(s, v), (size_t)count * dtype_size(*type));
 }
 
 /* Feeds a network with one input of pictures and at most one of labels. */

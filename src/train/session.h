@@ -82,9 +82,9 @@ brasa_status session_feed(brasa_session *s, const char *input, const void *data,
 /* run.c: for benchmarks. What was fed is kept where the session computes, and fed from there again. */
 brasa_status session_hold(brasa_session *s);
 brasa_status session_feed_held(brasa_session *s);
-/* run.c: brasa_fetch of a scalar, for which nobody waits: `to`, memory of host_get, has it when a device has done all
- * that it was given so far. */
-brasa_status session_fetch_later(brasa_session *s, const char *output, float *to);
+/* run.c: brasa_fetch of so many floats, for which nobody waits: `to`, memory of host_get, has them when a device has
+ * done all that it was given so far; where *type is BF16, in 16 bits, as they lie there. */
+brasa_status session_fetch_later(brasa_session *s, const char *output, float *to, int64_t count, dtype *type);
 /* Waits until a device has done all that it was given. */
 brasa_status session_wait(brasa_session *s);
 /* The first program, which settles the layouts of inputs and of state for all others; NULL: there is none yet. */

@@ -181,19 +181,29 @@ brasa_status task_feed(const task *t, brasa_session *s, const batch *b)
     return status;
 }
 
-static brasa_status measure_batch(const task *t, brasa_session *s, const batch *b, float *logits)
+static brasa_status start_batch(const task *t, brasa_session *s, const batch *b, answers *a)
 {
     brasa_status status = brasa_use(s, false, b->size);
     if (status == BRASA_OK)
         status = task_feed(t, s, b);
     if (status == BRASA_OK)
         status = brasa_evaluate(s);
-    if (status == BRASA_OK)
-        status = brasa_fetch(s, "logits", logits, (size_t)b->size * (size_t)t->classes * sizeof *logits);
+    return status == BRASA_OK ? answers_ask(a, s, b) : status;
+}
+
+/* Counts what was started, until only so many batches are left whose logits are awaited. */
+static brasa_status count_batches(answers *a, int left, metrics *m)
+{
+    brasa_status status = BRASA_OK;
+    while (answers_waiting(a) > left && status == BRASA_OK) {
+        step_answer one;
+        if ((status = answers_take(a, &one)) == BRASA_OK)
+            metrics_add(m, one.logits, one.labels, one.samples);
+    }
     return status;
 }
 
-brasa_status task_measure(const task *t, brasa_session *s, loader *l, float *logits, metrics *m,
+brasa_status task_measure(const task *t, brasa_session *s, loader *l, answers *a, metrics *m,
                           bool (*stop)(void *user), void *user)
 {
     metrics_reset(m);
@@ -201,10 +211,14 @@ brasa_status task_measure(const task *t, brasa_session *s, loader *l, float *log
     for (int64_t left = loader_steps(l); left > 0 && status == BRASA_OK; left--) {
         const batch *b;
         if (stop && stop(user))
-            return fail(t->ctx, BRASA_WRONG_STATE, "stopped while measuring");
-        if ((status = task_next(t, l, &b)) == BRASA_OK && (status = measure_batch(t, s, b, logits)) == BRASA_OK)
-            metrics_add(m, logits, b->labels, b->size);
+            status = fail(t->ctx, BRASA_WRONG_STATE, "stopped while measuring");
+        else if ((status = task_next(t, l, &b)) == BRASA_OK)
+            status = start_batch(t, s, b, a);
+        if (status == BRASA_OK)
+            status = count_batches(a, left > 1 ? answers_late(a) : 0, m);
     }
+    if (status != BRASA_OK)
+        (void)answers_drop(a);
     return status;
 }
 

@@ -5,6 +5,7 @@
 #define TRAIN_TASK_H
 
 #include "data/loader.h"
+#include "train/answers.h"
 #include "train/intake.h"
 #include "train/metrics.h"
 #include "train/session.h"
@@ -47,9 +48,9 @@ brasa_status task_next(const task *t, loader *l, const batch **out);
 /* A batch of such a feeder into its session, whose current program is for as many samples. */
 brasa_status task_feed(const task *t, brasa_session *s, const batch *b);
 
-/* Runs the network over what a loader gives, from its beginning to its end, and counts. `logits` has room for a
- * batch. `stop`, which may be NULL, is asked before each batch; where it says so, BRASA_WRONG_STATE comes back. */
-brasa_status task_measure(const task *t, brasa_session *s, loader *l, float *logits, metrics *m,
+/* Runs the network over what a loader gives, from its beginning to its end, and counts. `a` has room for its batches.
+ * `stop`, which may be NULL, is asked before each batch; where it says so, BRASA_WRONG_STATE comes back. */
+brasa_status task_measure(const task *t, brasa_session *s, loader *l, answers *a, metrics *m,
                           bool (*stop)(void *user), void *user);
 
 /* The kernels of a step with the current program, each once; at most `most`. */

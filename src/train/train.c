@@ -67,13 +67,13 @@ static brasa_status start_step(training *t)
         status = task_feed(&t->task, u->session, b);
     if (status == BRASA_OK)
         status = brasa_train(u->session);
-    return status == BRASA_OK ? answers_ask(u->answers, u->session, b->size) : status;
+    return status == BRASA_OK ? answers_ask(u->answers, u->session, b) : status;
 }
 
-brasa_status train_step(training *t, float *loss, float *accuracy, int32_t *samples)
+brasa_status train_step(training *t, step_answer *out)
 {
     brasa_status status = start_step(t);
-    return status == BRASA_OK ? answers_take(t->unit.answers, loss, accuracy, samples) : status;
+    return status == BRASA_OK ? answers_take(t->unit.answers, out) : status;
 }
 
 static train_figures figures_of(const unit *u)
@@ -98,19 +98,19 @@ static brasa_status count_steps(training *t, int left, double *before, float *lo
     unit *u = &t->unit;
     train_place *p = &u->place;
     while (answers_waiting(u->answers) > left) {
-        float accuracy;
-        int32_t samples;
-        brasa_status status = answers_take(u->answers, loss, &accuracy, &samples);
+        step_answer one;
+        brasa_status status = answers_take(u->answers, &one);
         if (status != BRASA_OK)
             return status;
+        *loss = one.loss;
         if (!isfinite(*loss))
             return alarms_not_finite(t, (double)*loss);
         const double now = train_clock();
         t->begun = true;
         p->done++;
-        p->loss += (double)*loss * samples;
-        p->right += lround((double)accuracy * samples);
-        p->seen += samples;
+        p->loss += (double)one.loss * one.samples;
+        p->right += lround((double)one.accuracy * one.samples);
+        p->seen += one.samples;
         p->seconds += now - *before;
         *before = now;
         gauge_look(&t->gauge, now);

@@ -10,7 +10,6 @@
 #define TRAIN_TRAIN_H
 
 #include "data/split.h"
-#include "train/answers.h"
 #include "train/fit.h"
 #include "train/gauge.h"
 #include "train/task.h"
@@ -57,7 +56,7 @@ typedef struct unit {
     intake *intake;       /* of pictures on a device; else NULL */
     loader *train, *test; /* test is NULL where there is nothing to test on */
     float *class_weights; /* NULL: all classes count the same */
-    float *logits;
+    answers *logits;      /* of tests */
     metrics metrics;      /* on the test samples, of the weights after epoch `measured` */
     int64_t measured;     /* 0: nothing yet */
     int64_t steps;        /* in an epoch */
@@ -174,7 +173,7 @@ double train_clock(void); /* seconds, of a clock that only goes forward */
 void train_tell(training *t, train_event_kind kind, const train_figures *f, const char *text);
 void train_say(training *t, train_event_kind kind, const char *format, ...) BRASA_PRINTF(3, 4);
 /* One step of training on the next batch. */
-brasa_status train_step(training *t, float *loss, float *accuracy, int32_t *samples);
+brasa_status train_step(training *t, step_answer *out);
 
 /* unit.c: t->unit, for a fold (from 1) or the whole (0): split and session, its memory and that of the loaders; then
  * all the rest. unit_close is due whatever came back. */

@@ -140,17 +140,17 @@ brasa_status trained_measure(trained *t, const int32_t *list, int32_t count, met
     const loader_options o = {.list = list, .count = count, .batch = (int32_t)k->settings.batch};
     feeder *feed = NULL;
     loader *load = NULL;
-    pool p = {.ctx = k->ctx};
-    const size_t logits = (size_t)k->settings.batch * (size_t)k->classes;
-    float *room = pool_get(&p, logits, sizeof *room);
-    brasa_status status = room ? feeder_new(k->ctx, &f, &feed) : fail_memory(k->ctx, logits * sizeof *room);
+    answers *logits = NULL;
+    brasa_status status = answers_new(k->ctx, k->settings.batch, k->classes, &logits);
+    if (status == BRASA_OK)
+        status = feeder_new(k->ctx, &f, &feed);
     if (status == BRASA_OK)
         status = loader_new(feed, &o, &load);
     if (status == BRASA_OK)
-        status = task_measure(k, t->session, load, room, m, NULL, NULL);
+        status = task_measure(k, t->session, load, logits, m, NULL, NULL);
+    answers_free(logits);
     loader_free(load);
     feeder_free(feed);
-    pool_free(&p);
     return status;
 }
 

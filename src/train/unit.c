@@ -313,19 +313,16 @@ brasa_status unit_open(training *t, int fold)
     if (status == BRASA_OK)
         status = make_loaders(t);
     if (status == BRASA_OK)
-        status = answers_new(t->task.ctx, &u->answers);
+        status = answers_new(t->task.ctx, 0, 0, &u->answers);
     if (status == BRASA_OK)
-        status = metrics_init(&u->metrics, &u->pool, t->task.classes);
-    if (status != BRASA_OK)
-        return status;
-    const size_t logits = (size_t)u->at_once * (size_t)t->task.classes;
-    u->logits = pool_get(&u->pool, logits, sizeof *u->logits);
-    return u->logits ? BRASA_OK : fail_memory(t->task.ctx, logits * sizeof *u->logits);
+        status = answers_new(t->task.ctx, u->at_once, t->task.classes, &u->logits);
+    return status == BRASA_OK ? metrics_init(&u->metrics, &u->pool, t->task.classes) : status;
 }
 
 void unit_close(unit *u)
 {
-    answers_free(u->answers); /* first: both wait for the device */
+    answers_free(u->answers); /* first: they wait for the device */
+    answers_free(u->logits);
     intake_free(u->intake);
     loader_free(u->train);
     loader_free(u->test);
