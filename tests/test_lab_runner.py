@@ -2,7 +2,7 @@
 import json, os, struct, subprocess, sys, tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "tools"))
-from checks import BRASA, check, finish
+from checks import BRASA, BUILD, check, finish, skip
 
 NODES = [{"name": "a", "op": "dense", "inputs": ["image"], "output": "a", "shape": [3],
           "settings": {"features": 3, "bias": True}, "params": {"weight": "a.weight", "bias": "a.bias"}},
@@ -110,10 +110,58 @@ def test_failures():
     check("half a file", code == 1 and lines[-1]["event"] == "failed" and "half.json" in lines[-1]["why"], (lines, said))
 
 
+DIGITS = {"name": "digits", "dialect": "torch", "classes": 10, "parameters": 7850, "input": [1, 28, 28],
+          "nodes": [{"name": "f", "op": "flatten", "inputs": ["image"], "output": "f", "shape": [784], "settings": {}, "params": {}},
+                    {"name": "b", "op": "dense", "inputs": ["f"], "output": "logits", "shape": [10],
+                     "settings": {"features": 10, "bias": True}, "params": {"weight": "b.weight", "bias": "b.bias"}}]}
+
+
+def train(device, **changes):
+    """The lines of a training on pictures: 90 to train on, 40 to test on."""
+    write_experiment(mode="train", device=device, graph=os.path.abspath("digits.json"), weights=os.path.abspath("start.safetensors"),
+                     split=os.path.abspath("split.safetensors"), batch=20, epochs=3, profile=True,
+                     data={"source": "synth:digits,n=130", "transform": "flip=horizontal mean=0.2 std=0.4"},
+                     optimizer={"name": "sgd", "dialect": "torch", "lr": 0.01, "momentum": 0.9, "nesterov": False}, **changes)
+    code, lines, said = run("experiment.json")
+    check("trained on %s" % device, code == 0 and lines[-1]["event"] == "done", (code, lines[-1:], said))
+    return {name: [l for l in lines if l["event"] == name] for name in ("epoch", "evaluation", "first_step", "function", "phase")}
+
+
+def test_train():
+    """On the CPU, and on a device that does everything as late as it may: what is told is the same."""
+    with open("digits.json", "w") as file:
+        json.dump(DIGITS, file)
+    write_tensors("start.safetensors", {"b.weight": ("F32", [10, 784], [0.001 * (i % 17 - 8) for i in range(7840)]),
+                                        "b.bias": ("F32", [10], [0.0] * 10)})
+    write_tensors("split.safetensors", {"train": ("I32", [90], list(range(90))), "test": ("I32", [40], list(range(90, 130)))})
+    os.environ["BRASA_ISA"] = "ref"
+    for warmup in (0, 3):
+        here = train("cpu", warmup_steps=warmup)
+        check("epochs", [(e["images"], e["steps"]) for e in here["epoch"]] == [(90, 5)] * 3 and
+              here["epoch"][2]["loss"] < here["epoch"][0]["loss"] and "device_peak" not in here["epoch"][0], here["epoch"])
+        check("evaluations", [e["images"] for e in here["evaluation"]] == [40] * 3, here["evaluation"])
+        check("one first step, and which functions took the time", len(here["first_step"]) == 1 and here["function"], here)
+        if not os.path.exists(os.path.join(BUILD, "tests", "fake", "brasa_cuda.so")):
+            skip("training on a device", "this build has no stand-in for one")
+            continue
+        for copies in ("late", "early"):
+            os.environ.update(BRASA_BACKENDS=os.path.join(BUILD, "tests", "fake"), FAKE_CUDA_COPIES=copies)
+            there = train("cuda", warmup_steps=warmup)
+            for what in ("epoch", "evaluation"):
+                check("%s figures on a device, copied %s" % (what, copies), len(there[what]) == 3 and
+                      all(a["images"] == b["images"] and abs(a["loss"] - b["loss"]) < 1e-4 and a["accuracy"] == b["accuracy"]
+                          for a, b in zip(here[what], there[what])), (here[what], there[what]))
+            check("phases", [l["phase"] for l in there["phase"]] == [l["phase"] for l in here["phase"]], there["phase"])
+            check("pictures are in its memory", there["epoch"][0]["device_peak"] > (130 + 2 * 20) * 784 + 2 * 4 * 7850, there["epoch"])
+            del os.environ["BRASA_BACKENDS"], os.environ["FAKE_CUDA_COPIES"]
+    del os.environ["BRASA_ISA"]
+
+
 with tempfile.TemporaryDirectory() as folder:
     os.chdir(folder)
     test_check()
     test_refusals()
     test_failures()
+    test_train()
     os.chdir("/")
 finish()

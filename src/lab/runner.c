@@ -48,16 +48,20 @@ brasa_status runner_graph(runner *r, bool whole, brasa_tensor *values, brasa_gra
     return netjson_build(&r->network, *out, whole, values);
 }
 
+brasa_session_options runner_options(const runner *r, int64_t size, const brasa_tuning *tuning)
+{
+    return (brasa_session_options){.batch = size,
+                                   .optimizer = r->errand->optimizer,
+                                   .seed = (uint64_t)r->errand->seed,
+                                   .precision = r->precision,
+                                   .tuning = tuning};
+}
+
 brasa_status runner_session(runner *r, brasa_graph *g, int64_t size, const brasa_tuning *tuning, brasa_session **out)
 {
-    const errand *e = r->errand;
-    const brasa_session_options o = {.batch = size,
-                                     .optimizer = e->optimizer,
-                                     .seed = (uint64_t)e->seed,
-                                     .precision = r->precision,
-                                     .tuning = tuning};
+    const brasa_session_options o = runner_options(r, size, tuning);
     brasa_status status = brasa_session_new(g, &o, out);
-    return status == BRASA_OK ? brasa_session_load(*out, e->weights, NULL, NULL) : status;
+    return status == BRASA_OK ? brasa_session_load(*out, r->errand->weights, NULL, NULL) : status;
 }
 
 brasa_status runner_run(runner *r)

@@ -1,7 +1,8 @@
 /* runner.h - Brasa as one peer among the others: does what an errand says, and tells it in lines of JSON.
  *
  * In "check" the network learns a few given batches, and what every layer gives is told, so that it can be compared.
- * In "train" it learns as `brasa train` does, with the same loaders, kernels and programs, but writes nothing.
+ * In "train" it learns as `brasa train` does, with the same loaders, kernels, programs and queues, but writes
+ * nothing.
  */
 #ifndef LAB_RUNNER_H
 #define LAB_RUNNER_H
@@ -41,7 +42,8 @@ brasa_status runner_tell_profile(runner *r, const brasa_session *s, int64_t step
 
 /* An empty graph with the network in it; see netjson_build. */
 brasa_status runner_graph(runner *r, bool whole, brasa_tensor *values, brasa_graph **out);
-/* A session on it with the errand's optimizer and seed, and the initial weights of the file. */
+/* A session on it with the errand's optimizer and seed; and the same with the initial weights of the file. */
+brasa_session_options runner_options(const runner *r, int64_t batch, const brasa_tuning *tuning);
 brasa_status runner_session(runner *r, brasa_graph *g, int64_t batch, const brasa_tuning *tuning,
                             brasa_session **out);
 

@@ -56,13 +56,10 @@ static bool stopping(void *user)
 
 /* --- the epoch loop ------------------------------------------------------------------------------------------ */
 
-static brasa_status start_step(training *t)
+brasa_status train_start(training *t, const batch *b)
 {
     unit *u = &t->unit;
-    const batch *b;
-    brasa_status status = task_next(&t->task, u->train, &b);
-    if (status == BRASA_OK)
-        status = brasa_use(u->session, true, b->size);
+    brasa_status status = brasa_use(u->session, true, b->size);
     if (status == BRASA_OK)
         status = task_feed(&t->task, u->session, b);
     if (status == BRASA_OK)
@@ -70,9 +67,25 @@ static brasa_status start_step(training *t)
     return status == BRASA_OK ? answers_ask(u->answers, u->session, b) : status;
 }
 
+void train_count(training *t, const step_answer *a)
+{
+    train_place *p = &t->unit.place;
+    p->done++;
+    p->loss += (double)a->loss * a->samples;
+    p->right += lround((double)a->accuracy * a->samples);
+    p->seen += a->samples;
+}
+
+static brasa_status start_next(training *t)
+{
+    const batch *b;
+    brasa_status status = task_next(&t->task, t->unit.train, &b);
+    return status == BRASA_OK ? train_start(t, b) : status;
+}
+
 brasa_status train_step(training *t, step_answer *out)
 {
-    brasa_status status = start_step(t);
+    brasa_status status = start_next(t);
     return status == BRASA_OK ? answers_take(t->unit.answers, out) : status;
 }
 
@@ -107,10 +120,7 @@ static brasa_status count_steps(training *t, int left, double *before, float *lo
             return alarms_not_finite(t, (double)*loss);
         const double now = train_clock();
         t->begun = true;
-        p->done++;
-        p->loss += (double)one.loss * one.samples;
-        p->right += lround((double)one.accuracy * one.samples);
-        p->seen += one.samples;
+        train_count(t, &one);
         p->seconds += now - *before;
         *before = now;
         gauge_look(&t->gauge, now);
@@ -132,7 +142,7 @@ static brasa_status train_epoch(training *t, bool *stopped)
     u->stepped = brasa_session_steps(u->session) - p->done;
     gauge_begin(&t->gauge);
     while (status == BRASA_OK && p->done < u->steps && !*stopped) {
-        if (started < u->steps && (status = start_step(t)) == BRASA_OK)
+        if (started < u->steps && (status = start_next(t)) == BRASA_OK)
             status = profile_step(t);
         started++;
         if (status == BRASA_OK)

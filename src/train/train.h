@@ -172,6 +172,10 @@ brasa_status train_plan(brasa_context *ctx, const train_options *o, train_needs 
 double train_clock(void); /* seconds, of a clock that only goes forward */
 void train_tell(training *t, train_event_kind kind, const train_figures *f, const char *text);
 void train_say(training *t, train_event_kind kind, const char *format, ...) BRASA_PRINTF(3, 4);
+/* Starts a step of training on a batch; unit.answers will know what it came to. */
+brasa_status train_start(training *t, const batch *b);
+/* Adds what a step came to to unit.place. */
+void train_count(training *t, const step_answer *a);
 /* One step of training on the next batch. */
 brasa_status train_step(training *t, step_answer *out);
 
@@ -180,6 +184,10 @@ brasa_status train_step(training *t, step_answer *out);
 brasa_status unit_plan(training *t, int fold);
 brasa_status unit_open(training *t, int fold);
 void unit_close(unit *u);
+/* unit.c: what unit_open is made of, for one that was split already and has its settings. The session with all its
+ * programs; after unit_share_memory, whatever it takes to run them: loaders, what goes to a device, answers. */
+brasa_status unit_make_programs(training *t, const brasa_session_options *o);
+brasa_status unit_furnish(training *t);
 /* From the beginning, or from the last checkpoint. The first one is made before the first step, so that there is
  * always one to go back to. */
 brasa_status unit_start(training *t);

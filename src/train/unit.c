@@ -167,8 +167,7 @@ static brasa_session_options session_wish(const training *t)
                                    .plan_only = t->needs != NULL};
 }
 
-/* The session with all its programs. */
-static brasa_status make_programs(training *t, const brasa_session_options *o)
+brasa_status unit_make_programs(training *t, const brasa_session_options *o)
 {
     unit *u = &t->unit;
     brasa_session_free(u->session);
@@ -202,7 +201,7 @@ static bool fits_device(training *t, brasa_session_options *o, brasa_status *sta
         return false;
     o->parts = u->parts = 1;
     u->at_once = t->task.settings.batch;
-    *status = make_programs(t, o);
+    *status = unit_make_programs(t, o);
     if (*status == BRASA_OK && has_room(t))
         return true;
     if (*status != BRASA_OK && *status != BRASA_OUT_OF_MEMORY)
@@ -239,11 +238,11 @@ static brasa_status make_session(training *t)
         status = unit_evaluate_at_once(t, &o, &u->at_once);
     o.tuning = tuned ? &tuning : NULL;
     if (status == BRASA_OK)
-        status = make_programs(t, &o);
+        status = unit_make_programs(t, &o);
     if (status != BRASA_OK || !tuned || t->task.ctx->device || !unit_over_budget(t))
         return status;
     o.tuning = NULL;
-    return make_programs(t, &o);
+    return unit_make_programs(t, &o);
 }
 
 static brasa_status make_loader(training *t, bool train, loader **out)
@@ -272,7 +271,7 @@ static brasa_status make_intake(training *t)
     return status;
 }
 
-static brasa_status make_loaders(training *t)
+brasa_status unit_furnish(training *t)
 {
     unit *u = &t->unit;
     brasa_status status = make_intake(t);
@@ -283,7 +282,13 @@ static brasa_status make_loaders(training *t)
         intake_serve(u->intake, u->feeder);
     if (status == BRASA_OK)
         status = make_loader(t, true, &u->train);
-    return status == BRASA_OK ? make_loader(t, false, &u->test) : status;
+    if (status == BRASA_OK)
+        status = make_loader(t, false, &u->test);
+    if (status == BRASA_OK)
+        status = answers_new(t->task.ctx, 0, 0, &u->answers);
+    if (status == BRASA_OK)
+        status = answers_new(t->task.ctx, u->at_once, t->task.classes, &u->logits);
+    return status == BRASA_OK ? metrics_init(&u->metrics, &u->pool, t->task.classes) : status;
 }
 
 brasa_status unit_plan(training *t, int fold)
@@ -308,15 +313,8 @@ brasa_status unit_plan(training *t, int fold)
 
 brasa_status unit_open(training *t, int fold)
 {
-    unit *u = &t->unit;
     brasa_status status = unit_plan(t, fold);
-    if (status == BRASA_OK)
-        status = make_loaders(t);
-    if (status == BRASA_OK)
-        status = answers_new(t->task.ctx, 0, 0, &u->answers);
-    if (status == BRASA_OK)
-        status = answers_new(t->task.ctx, u->at_once, t->task.classes, &u->logits);
-    return status == BRASA_OK ? metrics_init(&u->metrics, &u->pool, t->task.classes) : status;
+    return status == BRASA_OK ? unit_furnish(t) : status;
 }
 
 void unit_close(unit *u)
