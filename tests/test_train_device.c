@@ -401,6 +401,56 @@ TEST(pictures_go_as_bytes)
     unsetenv("FAKE_CUDA_COPIES");
 }
 
+/* Its loss on all pictures, and how many are evaluated at once. */
+static double measure_run(const char *run, int64_t mem, int64_t *at_once)
+{
+    trained t;
+    pool p = {.ctx = ctx};
+    metrics m;
+    int32_t list[130];
+    for (int32_t i = 0; i < 130; i++)
+        list[i] = i;
+    CHECK_STATUS(metrics_init(&m, &p, 10), BRASA_OK);
+    CHECK_STATUS(trained_open(ctx, run, &(trained_options){.spec = "", .most = 20, .mem = mem}, &t), BRASA_OK);
+    CHECK_STATUS(trained_measure(&t, list, 130, &m), BRASA_OK);
+    CHECK_INT(m.count, 130);
+    CHECK(!t.task.intake);
+    CHECK((t.task.graph->pictures != NULL) == (ctx->device != NULL));
+    *at_once = t.task.settings.batch;
+    const double loss = metrics_loss(&m);
+    trained_close(&t);
+    pool_free(&p);
+    return loss;
+}
+
+/* As `brasa eval` does it: as bytes, too, in batches that fit with what is on its way. */
+TEST(runs_are_evaluated_with_bytes)
+{
+    DEVICE_OR_SKIP();
+    looker w;
+    train_result r;
+    int64_t at_once;
+    static const char *const copies[] = {"late", "early"};
+    start_on("cpu");
+    train_options o = changing(&w, run_folder("evaluated"), 0);
+    CHECK_STATUS(train_run(ctx, &o, &r), BRASA_OK);
+    const double loss = measure_run(o.out, 0, &at_once);
+    stop();
+    for (int i = 0; i < 2; i++) {
+        CASE("copied %s", copies[i]);
+        setenv("FAKE_CUDA_COPIES", copies[i], 1);
+        start_on("cuda");
+        CHECK_CLOSE(measure_run(o.out, 0, &at_once), loss, ROUNDING);
+        CHECK_INT(at_once, 20);
+        if (!device_wanted()) { /* where 20 samples take more than that is its kernels' business */
+            CHECK_CLOSE(measure_run(o.out, 400 << 10, &at_once), loss, ROUNDING);
+            CHECK(at_once > 1 && at_once < 20);
+        }
+        stop();
+    }
+    unsetenv("FAKE_CUDA_COPIES");
+}
+
 /* From a run whose pictures stay to one whose do not, and the other way round. */
 TEST(pictures_and_going_on)
 {

@@ -26,6 +26,11 @@ int64_t intake_bytes(const intake_options *o)
     return 2 * o->batch + o->kept;
 }
 
+bool intake_fits(const brasa_context *ctx, const intake_options *o)
+{
+    return (uint64_t)intake_bytes(o) <= ctx->device->free_memory(ctx->device);
+}
+
 static bool make_places(intake *k, const intake_options *o)
 {
     device *d = k->ctx->device;

@@ -157,7 +157,8 @@ feeder_options task_feeding(const task *t, const brasa_session *s)
     return (feeder_options){.set = t->set,
                             .transform = &t->transform,
                             .layout = s ? session_input_layout(s, t->input) : (layout){0},
-                            .budget = KEPT_BYTES};
+                            .budget = KEPT_BYTES,
+                            .bytes = t->graph->pictures != NULL};
 }
 
 brasa_status task_next(const task *t, loader *l, const batch **out)

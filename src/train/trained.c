@@ -38,13 +38,24 @@ static feeder_options feeding(const task *t, const brasa_session *s)
     return f;
 }
 
-/* As many samples as fit, up to o->batch. A device has the session alone. */
+/* How pictures go to a device, in batches of so many: none stay, as they are read once. */
+static intake_options sending(const task *t, int64_t size)
+{
+    const feeder_options f = feeding(t, NULL);
+    return (intake_options){.batch = f.bytes ? size * feeder_largest(&f, t->shape) : 0,
+                            .size = (int32_t)size,
+                            .samples = t->set->count,
+                            .channels = t->shape[0]};
+}
+
+/* As many samples as fit, up to o->batch. A device has the session, and pictures on their way. */
 static brasa_status fit_samples(const task *t, uint64_t mem, brasa_session_options *o)
 {
     const feeder_options f = feeding(t, NULL);
     const int64_t one = loader_bytes(&f, &(loader_options){.batch = 1}, t->shape),
                   more = loader_bytes(&f, &(loader_options){.batch = 2}, t->shape) - one;
-    fit_budget b = {.bytes = mem};
+    const intake_options sent = sending(t, 1);
+    fit_budget b = {.bytes = mem, .beside_sample = (uint64_t)intake_bytes(&sent)};
     if (!t->ctx->device) {
         b.beside = (uint64_t)(feeder_bytes(&f, t->shape) + one - more);
         b.beside_sample = (uint64_t)more;
@@ -81,6 +92,14 @@ static brasa_status make_session(trained *t, int64_t mem, brasa_session_options 
     brasa_status status = mem && k->set ? fit_samples(k, (uint64_t)mem, o) : BRASA_OK;
     if (status == BRASA_OK)
         status = brasa_session_new(k->graph, o, &t->session);
+    if (status == BRASA_OK && k->graph->pictures && !mem) {
+        const intake_options sent = sending(k, o->batch);
+        if (intake_fits(k->ctx, &sent))
+            return BRASA_OK;
+        brasa_session_free(t->session);
+        t->session = NULL;
+        status = BRASA_OUT_OF_MEMORY;
+    }
     if (status != BRASA_OUT_OF_MEMORY || !k->ctx->device || !k->set || mem)
         return status;
     status = fit_samples(k, fit_device_bytes(k->ctx), o);
@@ -114,6 +133,8 @@ brasa_status trained_open(brasa_context *ctx, const char *folder, const trained_
         status = check_data(out);
     if (status == BRASA_OK)
         status = task_build(t, out->run.model);
+    if (status == BRASA_OK)
+        status = task_send_bytes(t);
     brasa_tuning as_trained = {.record = NULL};
     if (status == BRASA_OK && run_has(folder, record_choices(ctx))) {
         as_trained.record = run_path(&t->pool, folder, record_choices(ctx));
@@ -135,20 +156,27 @@ void trained_close(trained *t)
 
 brasa_status trained_measure(trained *t, const int32_t *list, int32_t count, metrics *m)
 {
-    const task *k = &t->task;
+    task *k = &t->task;
     const feeder_options f = feeding(k, t->session);
+    const intake_options sent = sending(k, k->settings.batch);
     const loader_options o = {.list = list, .count = count, .batch = (int32_t)k->settings.batch};
     feeder *feed = NULL;
     loader *load = NULL;
     answers *logits = NULL;
     brasa_status status = answers_new(k->ctx, k->settings.batch, k->classes, &logits);
+    if (status == BRASA_OK && f.bytes)
+        status = intake_new(k->ctx, &sent, &k->intake);
     if (status == BRASA_OK)
         status = feeder_new(k->ctx, &f, &feed);
+    if (status == BRASA_OK && k->intake)
+        intake_serve(k->intake, feed);
     if (status == BRASA_OK)
         status = loader_new(feed, &o, &load);
     if (status == BRASA_OK)
         status = task_measure(k, t->session, load, logits, m, NULL, NULL);
-    answers_free(logits);
+    answers_free(logits); /* first: both wait for the device */
+    intake_free(k->intake);
+    k->intake = NULL;
     loader_free(load);
     feeder_free(feed);
     return status;

@@ -26,8 +26,8 @@ void trained_close(trained *t);
 /* Counts over a list of samples of the set. */
 brasa_status trained_measure(trained *t, const int32_t *list, int32_t count, metrics *m);
 
-/* The probabilities of all classes for one picture in a file. Pictures of any size are taken: where the run's own
- * were as large as the network's input, they are resized to it. */
+/* The probabilities of all classes for one picture in a file, where no set was opened. Pictures of any size are
+ * taken: where the run's own were as large as the network's input, they are resized to it. */
 brasa_status trained_predict(trained *t, const char *path, double *probability);
 
 #endif

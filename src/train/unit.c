@@ -187,9 +187,8 @@ brasa_status unit_make_programs(training *t, const brasa_session_options *o)
 /* Whether pictures on their way fit beside the session. */
 static bool has_room(const training *t)
 {
-    device *d = t->task.ctx->device;
     const intake_options o = unit_intake(t, false);
-    return !t->task.graph->pictures || (uint64_t)intake_bytes(&o) <= d->free_memory(d);
+    return !t->task.graph->pictures || intake_fits(t->task.ctx, &o);
 }
 
 /* A device without a budget of the user's is just tried: its memory is there or not, and planning costs time. False:

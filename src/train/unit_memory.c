@@ -40,7 +40,6 @@ feeder_options unit_feeding(const training *t, int64_t kept)
     feeder_options f = task_feeding(&t->task, t->unit.session);
     f.sizes = t->data.size;
     f.budget = kept;
-    f.bytes = t->task.graph->pictures != NULL;
     f.whole = f.bytes && t->unit.stay_bytes > 0;
     return f;
 }
