@@ -308,14 +308,14 @@ TEST(stops_and_goes_on_with_what_is_missing)
         stop_now = 0;
         CHECK_STATUS(campaign_run(ctx, &o, &r), BRASA_OK);
         CHECK(r.stopped);
-        CHECK_INT(r.rows, 3);
+        CHECK(r.rows == 3 || (within && r.rows == 4)); /* a run that was over before it could be stopped counts */
         stop_now = 0;
         w = (watcher){0};
         o.resume = true;
         CHECK_STATUS(campaign_run(ctx, &o, &again), BRASA_OK);
         CHECK_INT(again.campaign, r.campaign);
-        CHECK_INT(again.rows, 3);
-        CHECK_INT(w.starts, 3);
+        CHECK_INT(again.rows, 6 - r.rows);
+        CHECK_INT(w.starts, 6 - r.rows);
         CHECK_STATUS(campaign_run(ctx, &o, &again), BRASA_OK);
         CHECK_INT(again.rows, 0); /* failed rows count as done */
         o.retry = true;
