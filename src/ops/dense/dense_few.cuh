@@ -1,5 +1,5 @@
 /* dense_few.cuh - what kernels of the fully connected layer share that are made for few samples: dense_small_cuda.cu,
- * and dense_update_cuda.cu. N samples, C inputs, K outputs.
+ * and dense_update_small_cuda.cu. N samples, C inputs, K outputs.
  *
  * A block works on a tile of the inputs and some rows of the weights, a part of them. Sums over rows, of the gradient
  * of the data, are made over those of a warp, the warps of a block and then the parts, in this order.
