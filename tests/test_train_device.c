@@ -478,37 +478,60 @@ TEST(pictures_and_going_on)
     stop();
 }
 
-/* Where the session has its memory and pictures on their way do not, the batch is split, or the numbers are told. */
+/* A device on which so many bytes are free beside the session, or, with `margin`, beside what libraries may want, too
+ * (fit.c). It gives memory in whole pieces, a few of which are one more than asked for. */
+static void start_with_memory(int64_t session, int64_t bytes, bool margin)
+{
+    const int64_t pieces = 4096, beside = margin ? (bytes + (256 << 20)) * 64 / 63 : bytes;
+    char text[40];
+    snprintf(text, sizeof text, "%lld", (long long)(session + beside + pieces));
+    setenv("FAKE_CUDA_MEMORY", text, 1);
+    start_on("cuda");
+}
+
+static train_options flipping(looker *w, const char *out)
+{
+    static char net[300];
+    train_options o = changing(w, run_folder(out), 0);
+    o.settings.model = picture_net(net, "plain.net", "");
+    o.settings.transform = "flip=horizontal";
+    return o;
+}
+
+/* Where the session has its memory and pictures on their way or libraries do not, the batch is split, or the numbers
+ * are told. */
 TEST(memory_is_short)
 {
     HOST_OR_SKIP();
-    char text[40];
     looker w;
     train_result r;
     start_on("cuda");
-    train_options o = changing(&w, run_folder("fits"), 0);
-    o.settings.model = picture_net((char[300]){0}, "plain.net", "");
-    o.settings.transform = "flip=horizontal";
+    train_options o = flipping(&w, "fits");
     CHECK_STATUS(train_run(ctx, &o, &r), BRASA_OK);
     const int64_t session = w.session, on_the_way = w.intake;
     stop();
     CASE("nothing stays");
-    snprintf(text, sizeof text, "%lld", (long long)(session + on_the_way + 4096));
-    setenv("FAKE_CUDA_MEMORY", text, 1);
-    start_on("cuda");
-    o = changing(&w, run_folder("anew"), 0);
-    o.settings.model = picture_net((char[300]){0}, "plain.net", "");
-    o.settings.transform = "flip=horizontal";
+    start_with_memory(session, on_the_way, true);
+    o = flipping(&w, "anew");
     CHECK_STATUS(train_run(ctx, &o, &r), BRASA_OK);
     CHECK(w.stay == 0 && w.heard.parts == 1);
     stop();
     CASE("no room for batches on their way");
-    snprintf(text, sizeof text, "%lld", (long long)(session + on_the_way / 2));
-    setenv("FAKE_CUDA_MEMORY", text, 1);
-    start_on("cuda");
-    o = changing(&w, run_folder("refused"), 0);
-    o.settings.model = picture_net((char[300]){0}, "plain.net", "");
-    o.settings.transform = "flip=horizontal";
+    start_with_memory(session, on_the_way / 2, true);
+    o = flipping(&w, "split");
+    CHECK_STATUS(train_run(ctx, &o, &r), BRASA_OK);
+    CHECK(w.stay == 0 && w.heard.parts == 2);
+    stop();
+    CASE("no room for libraries");
+    start_with_memory(session, on_the_way, false);
+    o = flipping(&w, "refused");
+    CHECK_STATUS(train_run(ctx, &o, &r), BRASA_BAD_ARGUMENT);
+    CHECK_HAS(brasa_context_error(ctx), "does not fit");
+    stop();
+    CASE("no room for libraries beside a table");
+    heard l;
+    start_with_memory(16 << 20, 0, false);
+    o = plain(&l, run_folder("table"));
     CHECK_STATUS(train_run(ctx, &o, &r), BRASA_BAD_ARGUMENT);
     CHECK_HAS(brasa_context_error(ctx), "does not fit");
     stop();

@@ -10,10 +10,22 @@ typedef struct search {
     const fit_budget *budget;
 } search;
 
+/* Of what is free on a device, what is left to the libraries' own. */
+static uint64_t for_libraries(uint64_t left)
+{
+    return (256u << 20) + left / 64;
+}
+
 uint64_t fit_device_bytes(const brasa_context *ctx)
 {
-    const uint64_t left = ctx->device ? ctx->device->free_memory(ctx->device) : 0, kept = (256u << 20) + left / 64;
+    const uint64_t left = ctx->device ? ctx->device->free_memory(ctx->device) : 0, kept = for_libraries(left);
     return left > kept ? left - kept : ctx->device ? 1 : 0;
+}
+
+bool fit_device_has(const brasa_context *ctx, uint64_t bytes)
+{
+    const uint64_t left = ctx->device->free_memory(ctx->device), kept = for_libraries(left);
+    return left >= kept && bytes <= left - kept;
 }
 
 uint64_t fit_need(const brasa_memory *m, const fit_budget *b, int64_t batch, int64_t parts)

@@ -1,6 +1,7 @@
 /* intake.c - see intake.h. */
 #include "train/intake.h"
 #include "backend/backend.h"
+#include "train/fit.h"
 
 #include <string.h>
 
@@ -28,7 +29,7 @@ int64_t intake_bytes(const intake_options *o)
 
 bool intake_fits(const brasa_context *ctx, const intake_options *o)
 {
-    return (uint64_t)intake_bytes(o) <= ctx->device->free_memory(ctx->device);
+    return fit_device_has(ctx, (uint64_t)intake_bytes(o));
 }
 
 static bool make_places(intake *k, const intake_options *o)

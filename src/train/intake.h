@@ -21,7 +21,7 @@ typedef struct intake_options {
 
 /* Bytes that it takes of the device's memory. */
 int64_t intake_bytes(const intake_options *o);
-/* Whether the device has so many free now. */
+/* Whether the device has so many free now, beside what its libraries may want. */
 bool intake_fits(const brasa_context *ctx, const intake_options *o);
 /* BRASA_OUT_OF_MEMORY: the device has not so much. */
 brasa_status intake_new(brasa_context *ctx, const intake_options *o, intake **out);

@@ -184,11 +184,11 @@ brasa_status unit_make_programs(training *t, const brasa_session_options *o)
     return status;
 }
 
-/* Whether pictures on their way fit beside the session. */
+/* Whether pictures on their way, if there are any, fit beside the session, and what the device's libraries want. */
 static bool has_room(const training *t)
 {
     const intake_options o = unit_intake(t, false);
-    return !t->task.graph->pictures || intake_fits(t->task.ctx, &o);
+    return t->task.graph->pictures ? intake_fits(t->task.ctx, &o) : fit_device_has(t->task.ctx, 0);
 }
 
 /* A device without a budget of the user's is just tried: its memory is there or not, and planning costs time. False:
