@@ -541,19 +541,29 @@ TEST(memory_is_short)
 /* --- engines of a device's libraries -----------------------------------------------------------------------------
  */
 
-/* A run that goes on asks its record alone: what others have timed since then is not what it began with. */
+/* A run that goes on asks its record alone: what others have timed since then is not what it began with. Who only
+ * plans times nothing. */
 TEST(who_chooses_engines)
 {
     DEVICE_OR_SKIP();
-    static const struct {
+    const brasa_tuning begins = {.measure = true, .cache = "cache"},
+                       no_times = {.cache = "cache", .record = "record"}, goes_on = {.record = "record"},
+                       first = {.measure = false};
+    const struct {
         const char *what;
-        brasa_tuning tuning;
+        const brasa_tuning *tuning;
+        bool plan_only;
         choosing expected;
     } rows[] = {
-        {"begins", {.measure = true, .cache = "cache"}, CHOOSE_TIMED},
-        {"nothing is to be timed", {.cache = "cache", .record = "record"}, CHOOSE_KNOWN},
-        {"goes on", {.record = "record"}, CHOOSE_RECORDED},
-        {"without any", {.measure = false}, CHOOSE_FIRST},
+        {"begins", &begins, false, CHOOSE_TIMED},
+        {"nothing is to be timed", &no_times, false, CHOOSE_KNOWN},
+        {"goes on", &goes_on, false, CHOOSE_RECORDED},
+        {"the first", &first, false, CHOOSE_FIRST},
+        {"nothing is said", NULL, false, CHOOSE_TIMED},
+        {"a plan of one that begins", &begins, true, CHOOSE_KNOWN},
+        {"a plan of one that goes on", &goes_on, true, CHOOSE_RECORDED},
+        {"a plan of the first", &first, true, CHOOSE_FIRST},
+        {"a plan of which nothing is said", NULL, true, CHOOSE_KNOWN},
     };
     start_on("cuda");
     brasa_graph *g = brasa_graph_new(ctx);
@@ -561,7 +571,7 @@ TEST(who_chooses_engines)
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         CASE("%s", rows[i].what);
         const brasa_session_options o = {
-            .batch = 2, .optimizer = "sgd lr=1", .tuning = &rows[i].tuning, .plan_only = true};
+            .batch = 2, .optimizer = "sgd lr=1", .tuning = rows[i].tuning, .plan_only = rows[i].plan_only};
         brasa_session *s = NULL;
         CHECK_STATUS(brasa_session_new(g, &o, &s), BRASA_OK);
         CHECK_INT(s ? (int)s->choosing : -1, (int)rows[i].expected);

@@ -490,6 +490,8 @@ static brasa_status start(brasa_session *s, const brasa_session_options *o)
     if (o->tuning && !o->deterministic && (!o->kernels || s->ctx->device) &&
         (status = read_tuning(s, o->tuning)) != BRASA_OK)
         return status;
+    if (o->plan_only && s->choosing == CHOOSE_TIMED) /* nothing will run */
+        s->choosing = CHOOSE_KNOWN;
     if (o->freeze && (status = freeze_read(s, o->freeze)) != BRASA_OK)
         return status;
     if (o->class_weights && (status = read_class_weights(s, o)) != BRASA_OK)

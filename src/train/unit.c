@@ -216,6 +216,7 @@ static bool fits_device(training *t, brasa_session_options *o, brasa_status *sta
  * need more memory than there is, the first ones do it. */
 static brasa_status make_session(training *t)
 {
+    static const brasa_tuning first_ones = {.measure = false};
     unit *u = &t->unit;
     brasa_session_options o = session_wish(t);
     brasa_tuning tuning;
@@ -238,9 +239,9 @@ static brasa_status make_session(training *t)
     o.tuning = tuned ? &tuning : NULL;
     if (status == BRASA_OK)
         status = unit_make_programs(t, &o);
-    if (status != BRASA_OK || !tuned || t->task.ctx->device || !unit_over_budget(t))
+    if (status != BRASA_OK || !tuned || !unit_over_budget(t))
         return status;
-    o.tuning = NULL;
+    o.tuning = t->task.ctx->device ? &first_ones : NULL; /* a device's libraries time theirs, unless told not to */
     return unit_make_programs(t, &o);
 }
 
