@@ -1,0 +1,28 @@
+/* gpu.h - a GPU that is open: what cuda.c, memory.c and steps.c share. */
+#ifndef BACKEND_CUDA_GPU_H
+#define BACKEND_CUDA_GPU_H
+
+#include "backend/cuda/cuda.h"
+#include "backend/cuda/kept.h"
+
+/* Copies from the host go through pieces of memory that the GPU can read by itself, in turn: as many as the steps
+ * that are started ahead need, each of which is fed several tensors, so that none of them waits for a step to be
+ * over. */
+enum { PIECES = 8, PIECE_BYTES = 2 << 20 };
+
+typedef struct cuda_device {
+    device device;
+    cuda_queue queue;
+    kept kept;
+    char *pinned[PIECES];
+    cudaEvent_t sent[PIECES]; /* the piece may be written again */
+    int next;
+    cudaEvent_t begin, end;
+    cudaStream_t copies; /* QUEUE_COPIES */
+} cuda_device;
+
+/* Set the functions of backend.h that these files have. */
+void cuda_offer_memory(device *d);
+void cuda_offer_steps(device *d);
+
+#endif
