@@ -514,6 +514,7 @@ brasa_status cublaslt_plan_new(cuda_queue *q, const cublaslt_product *p, cublasl
         return fail_memory(q->ctx, sizeof *plan);
     plan->queue = q;
     plan->product = *p;
+    cuda_enter(q);
     brasa_status status = BRASA_NO_KERNEL;
     if (describe(q->cublaslt, plan) == CUBLAS_STATUS_SUCCESS)
         status = look_up(plan);

@@ -16,6 +16,18 @@ brasa_status cuda_fail(brasa_context *ctx, cudaError_t error, const char *what)
                 "%s: CUDA says %s (%s)", what, cudaGetErrorName(error), cudaGetErrorString(error));
 }
 
+/* CUDA knows a GPU for each thread, the first one until the thread says otherwise. Whatever else is in the process
+ * may say so, too: it is asked each time, which takes some nanoseconds. Where the GPU cannot be had any more, all
+ * that is started in its queue fails, and says why. */
+void cuda_enter(const cuda_queue *q)
+{
+    int now = -1;
+    if (cudaGetDevice(&now) == cudaSuccess && now == q->index)
+        return;
+    if (cudaSetDevice(q->index) != cudaSuccess)
+        (void)cudaGetLastError(); /* which is kept otherwise */
+}
+
 brasa_status cuda_started(const step *s)
 {
     const cudaError_t error = cudaGetLastError();
@@ -55,7 +67,7 @@ static brasa_status cuda_recall(device *d, const char *path)
 
 static void cuda_close(device *d)
 {
-    cuda_device *c = d->data;
+    cuda_device *c = gpu_of(d);
     brasa_context *ctx = c->queue.ctx;
     if (c->queue.stream)
         cudaStreamSynchronize(c->queue.stream);
@@ -102,7 +114,6 @@ static void describe(cuda_device *c, const struct cudaDeviceProp *p, int index)
     cudaDriverGetVersion(&driver);
     snprintf(d->name, sizeof d->name, "cuda:%d %.60s", index, p->name);
     d->memory = p->totalGlobalMem;
-    c->queue.index = index;
     c->queue.processors = p->multiProcessorCount;
     c->queue.cache = p->l2CacheSize;
     c->queue.most_shared = p->sharedMemPerBlockOptin;
@@ -127,6 +138,7 @@ static brasa_status cuda_open(brasa_context *ctx, int index, device **out)
     if (!c)
         return fail_memory(ctx, sizeof *c);
     c->queue.ctx = ctx;
+    c->queue.index = index;
     c->queue.kept = &c->kept;
     kept_open(&c->kept, ctx);
     error = cudaSetDevice(index);

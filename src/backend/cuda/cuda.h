@@ -58,6 +58,8 @@ static inline cuda_queue *queue_of_graph(const graph *g)
     return (cuda_queue *)g->ctx->device->queue;
 }
 
+/* Makes a queue's GPU the one that this thread's calls are for: what a thread may call first begins with it. */
+void cuda_enter(const cuda_queue *q);
 /* The last thing that a kernel's run() does: tells whether what it started was accepted. */
 brasa_status cuda_started(const step *s);
 /* BRASA_INTERNAL, or BRASA_OUT_OF_MEMORY, with the error's name; `what` is what was tried. */

@@ -514,6 +514,7 @@ brasa_status cudnn_choose(cuda_queue *q, const cudnn_problem *p, cudnn_plan **ou
 {
     race r = {.queue = q, .lib = q->cudnn, .problem = p};
     const bool timed = p->choosing == CHOOSE_TIMED;
+    cuda_enter(q);
     *out = p->choosing == CHOOSE_FIRST ? NULL : recall(&r);
     if (*out)
         return BRASA_OK;

@@ -21,6 +21,14 @@ typedef struct cuda_device {
     cudaStream_t copies; /* QUEUE_COPIES */
 } cuda_device;
 
+/* The GPU behind a device: from now on this thread's calls are for it. */
+static inline cuda_device *gpu_of(device *d)
+{
+    cuda_device *c = (cuda_device *)d->data;
+    cuda_enter(&c->queue);
+    return c;
+}
+
 /* Set the functions of backend.h that these files have. */
 void cuda_offer_memory(device *d);
 void cuda_offer_steps(device *d);

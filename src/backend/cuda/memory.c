@@ -6,7 +6,7 @@
 static void *cuda_get(device *d, size_t bytes)
 {
     void *block = NULL;
-    (void)d;
+    (void)gpu_of(d);
     if (cudaMalloc(&block, bytes ? bytes : 1) != cudaSuccess) {
         (void)cudaGetLastError(); /* which is kept otherwise */
         return NULL;
@@ -16,20 +16,20 @@ static void *cuda_get(device *d, size_t bytes)
 
 static void cuda_put(device *d, void *block)
 {
-    (void)d;
+    (void)gpu_of(d);
     cudaFree(block);
 }
 
 static uint64_t cuda_free_memory(device *d)
 {
     size_t left = 0, total = 0;
-    (void)d;
+    (void)gpu_of(d);
     return cudaMemGetInfo(&left, &total) == cudaSuccess ? left : 0;
 }
 
 static brasa_status cuda_copy_in(device *d, void *to, const void *from, size_t bytes)
 {
-    cuda_device *c = d->data;
+    cuda_device *c = gpu_of(d);
     cudaError_t error = cudaSuccess;
     for (size_t at = 0; at < bytes && error == cudaSuccess; at += PIECE_BYTES) {
         const size_t part = bytes - at < PIECE_BYTES ? bytes - at : PIECE_BYTES;
@@ -47,13 +47,13 @@ static brasa_status cuda_copy_in(device *d, void *to, const void *from, size_t b
 
 static brasa_status cuda_wait(device *d)
 {
-    cuda_device *c = d->data;
+    cuda_device *c = gpu_of(d);
     return cuda_fail(c->queue.ctx, cudaStreamSynchronize(c->queue.stream), "the GPU's work");
 }
 
 static brasa_status cuda_copy_out(device *d, void *to, const void *from, size_t bytes)
 {
-    cuda_device *c = d->data;
+    cuda_device *c = gpu_of(d);
     cudaError_t error = cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, c->queue.stream);
     if (error == cudaSuccess)
         error = cudaStreamSynchronize(c->queue.stream);
@@ -62,14 +62,14 @@ static brasa_status cuda_copy_out(device *d, void *to, const void *from, size_t 
 
 static brasa_status cuda_copy(device *d, void *to, const void *from, size_t bytes)
 {
-    cuda_device *c = d->data;
+    cuda_device *c = gpu_of(d);
     return cuda_fail(c->queue.ctx, cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, c->queue.stream),
                      "a copy on the GPU");
 }
 
 static brasa_status cuda_clear(device *d, void *to, size_t bytes)
 {
-    cuda_device *c = d->data;
+    cuda_device *c = gpu_of(d);
     return cuda_fail(c->queue.ctx, cudaMemsetAsync(to, 0, bytes, c->queue.stream), "clearing the GPU's memory");
 }
 
@@ -86,7 +86,7 @@ static cudaStream_t stream_at(const device *d, device_queue q)
 static void *cuda_get_host(device *d, size_t bytes)
 {
     void *block = NULL;
-    (void)d;
+    (void)gpu_of(d);
     if (cudaHostAlloc(&block, bytes ? bytes : 1, cudaHostAllocDefault) != cudaSuccess) {
         (void)cudaGetLastError();
         return NULL;
@@ -96,13 +96,13 @@ static void *cuda_get_host(device *d, size_t bytes)
 
 static void cuda_put_host(device *d, void *block)
 {
-    (void)d;
+    (void)gpu_of(d);
     cudaFreeHost(block);
 }
 
 static brasa_status cuda_copy_later(device *d, device_queue q, void *to, const void *from, size_t bytes)
 {
-    cuda_device *c = d->data;
+    cuda_device *c = gpu_of(d);
     return cuda_fail(c->queue.ctx, cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream_at(d, q)),
                      "a copy to or from the GPU");
 }
@@ -111,7 +111,7 @@ static brasa_status cuda_copy_later(device *d, device_queue q, void *to, const v
 static mark *cuda_mark_new(device *d)
 {
     cudaEvent_t event = NULL;
-    (void)d;
+    (void)gpu_of(d);
     if (cudaEventCreateWithFlags(&event, cudaEventDisableTiming | cudaEventBlockingSync) != cudaSuccess) {
         (void)cudaGetLastError();
         return NULL;
@@ -121,26 +121,26 @@ static mark *cuda_mark_new(device *d)
 
 static void cuda_mark_free(device *d, mark *m)
 {
-    (void)d;
+    (void)gpu_of(d);
     cudaEventDestroy((cudaEvent_t)m);
 }
 
 static brasa_status cuda_mark_set(device *d, device_queue q, mark *m)
 {
-    cuda_device *c = d->data;
+    cuda_device *c = gpu_of(d);
     return cuda_fail(c->queue.ctx, cudaEventRecord((cudaEvent_t)m, stream_at(d, q)), "marking the GPU's work");
 }
 
 static brasa_status cuda_mark_follow(device *d, device_queue q, mark *m)
 {
-    cuda_device *c = d->data;
+    cuda_device *c = gpu_of(d);
     return cuda_fail(c->queue.ctx, cudaStreamWaitEvent(stream_at(d, q), (cudaEvent_t)m, 0),
                      "ordering the GPU's work");
 }
 
 static brasa_status cuda_mark_wait(device *d, mark *m)
 {
-    cuda_device *c = d->data;
+    cuda_device *c = gpu_of(d);
     return cuda_fail(c->queue.ctx, cudaEventSynchronize((cudaEvent_t)m), "the GPU's work");
 }
 

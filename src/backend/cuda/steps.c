@@ -83,7 +83,7 @@ static brasa_status record_graph(cuda_device *c, step *steps, int count, recorde
 
 static brasa_status cuda_run(device *d, step *steps, int count, void **record)
 {
-    cuda_device *c = d->data;
+    cuda_device *c = gpu_of(d);
     recorded *r = *record;
     if (!r) {
         *record = mem_get(c->queue.ctx, sizeof *r);
@@ -97,7 +97,7 @@ static brasa_status cuda_run(device *d, step *steps, int count, void **record)
 
 static void cuda_forget(device *d, void *record)
 {
-    cuda_device *c = d->data;
+    cuda_device *c = gpu_of(d);
     recorded *r = record;
     cudaStreamSynchronize(c->queue.stream);
     if (r->graph)
@@ -126,7 +126,7 @@ static cudaError_t end_clock(cuda_device *c, double *nanoseconds)
 
 static brasa_status cuda_time(device *d, const step *steps, int count, int *ran, int64_t *nanoseconds)
 {
-    cuda_device *c = d->data;
+    cuda_device *c = gpu_of(d);
     const step *group[MOST_TOGETHER];
     double took = 0;
     *ran = together(steps, count, group); /* before the clock: it may take longer than the GPU waits */
@@ -145,7 +145,7 @@ enum { SHORT_NANOSECONDS = 200000, RUNS_OF_SHORT = 10 };
 
 static brasa_status cuda_repeat(device *d, const step *s, int times, int64_t *nanoseconds)
 {
-    cuda_device *c = d->data;
+    cuda_device *c = gpu_of(d);
     recorded r = {NULL};
     step runs[RUNS_OF_SHORT];
     int64_t once = 0;

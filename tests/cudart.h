@@ -1,0 +1,256 @@
+/* cudart.h - what stands in for CUDA's runtime, in a test that has the files that call it: GPUs of which nothing is
+ * there but their numbers. Memory is the host's, copies are made at once, and what is recorded is not run again.
+ */
+#ifndef TEST_CUDART_H
+#define TEST_CUDART_H
+
+#include <cuda_runtime.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { GPUS = 2 };
+
+static _Thread_local int cudart_gpu; /* that this thread's calls are for */
+
+static struct {
+    int expected;      /* the GPU that all calls should be for */
+    int strays;        /* calls that were for another one */
+    const char *stray; /* the last of them */
+    int launches;      /* of graphs */
+    cudaError_t last;
+} cudart;
+
+static cudaError_t called(const char *name)
+{
+    if (cudart_gpu != cudart.expected) {
+        cudart.strays++;
+        cudart.stray = name;
+    }
+    return cudaSuccess;
+}
+
+static cudaError_t made(const char *name, void *handle)
+{
+    *(void **)handle = malloc(1);
+    return *(void **)handle ? called(name) : cudaErrorMemoryAllocation;
+}
+
+static cudaError_t freed(const char *name, void *handle)
+{
+    free(handle);
+    return called(name);
+}
+
+/* --- GPUs and errors ----------------------------------------------------------------------------------------------
+ */
+
+const char *cudaGetErrorName(cudaError_t error)
+{
+    return error == cudaErrorMemoryAllocation ? "cudaErrorMemoryAllocation" : "another";
+}
+
+const char *cudaGetErrorString(cudaError_t error)
+{
+    return cudaGetErrorName(error);
+}
+
+cudaError_t cudaGetLastError(void)
+{
+    const cudaError_t last = cudart.last;
+    cudart.last = cudaSuccess;
+    return last;
+}
+
+cudaError_t cudaGetDevice(int *gpu)
+{
+    *gpu = cudart_gpu;
+    return cudaSuccess;
+}
+
+cudaError_t cudaSetDevice(int gpu)
+{
+    cudart_gpu = gpu;
+    return cudaSuccess;
+}
+
+cudaError_t cudaGetDeviceCount(int *count)
+{
+    *count = GPUS;
+    return cudaSuccess;
+}
+
+cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *p, int gpu)
+{
+    memset(p, 0, sizeof *p);
+    p->name[0] = (char)('A' + gpu);
+    return cudaSuccess;
+}
+
+cudaError_t cudaDeviceGetPCIBusId(char *text, int size, int gpu)
+{
+    (void)gpu;
+    text[0] = '\0';
+    return size > 0 ? cudaSuccess : cudaErrorInvalidValue;
+}
+
+cudaError_t cudaDriverGetVersion(int *version)
+{
+    *version = 13000;
+    return cudaSuccess;
+}
+
+/* --- memory -------------------------------------------------------------------------------------------------------
+ */
+
+cudaError_t cudaMalloc(void **block, size_t bytes)
+{
+    *block = malloc(bytes);
+    return *block ? called(__func__) : cudaErrorMemoryAllocation;
+}
+
+cudaError_t cudaFree(void *block)
+{
+    return freed(__func__, block);
+}
+
+cudaError_t cudaMemGetInfo(size_t *left, size_t *total)
+{
+    *left = *total = 1 << 30;
+    return called(__func__);
+}
+
+cudaError_t cudaHostAlloc(void **block, size_t bytes, unsigned flags)
+{
+    (void)flags;
+    *block = malloc(bytes);
+    return *block ? called(__func__) : cudaErrorMemoryAllocation;
+}
+
+cudaError_t cudaFreeHost(void *block)
+{
+    return freed(__func__, block);
+}
+
+cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind, cudaStream_t stream)
+{
+    (void)kind;
+    (void)stream;
+    memcpy(to, from, bytes);
+    return called(__func__);
+}
+
+cudaError_t cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream_t stream)
+{
+    (void)stream;
+    memset(to, value, bytes);
+    return called(__func__);
+}
+
+/* --- streams and events -------------------------------------------------------------------------------------------
+ */
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags)
+{
+    (void)flags;
+    return made(__func__, stream);
+}
+
+cudaError_t cudaStreamDestroy(cudaStream_t stream)
+{
+    return freed(__func__, stream);
+}
+
+cudaError_t cudaStreamSynchronize(cudaStream_t stream)
+{
+    (void)stream;
+    return called(__func__);
+}
+
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags)
+{
+    (void)stream;
+    (void)event;
+    (void)flags;
+    return called(__func__);
+}
+
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags)
+{
+    (void)flags;
+    return made(__func__, event);
+}
+
+cudaError_t cudaEventCreate(cudaEvent_t *event)
+{
+    return made(__func__, event);
+}
+
+cudaError_t cudaEventDestroy(cudaEvent_t event)
+{
+    return freed(__func__, event);
+}
+
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
+{
+    (void)event;
+    (void)stream;
+    return called(__func__);
+}
+
+cudaError_t cudaEventSynchronize(cudaEvent_t event)
+{
+    (void)event;
+    return called(__func__);
+}
+
+cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t begin, cudaEvent_t end)
+{
+    (void)begin;
+    (void)end;
+    *milliseconds = 1;
+    return called(__func__);
+}
+
+/* --- graphs -------------------------------------------------------------------------------------------------------
+ */
+
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMode mode)
+{
+    (void)stream;
+    (void)mode;
+    return called(__func__);
+}
+
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph)
+{
+    (void)stream;
+    return made(__func__, graph);
+}
+
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t *ready, cudaGraph_t graph, unsigned long long flags)
+{
+    (void)graph;
+    (void)flags;
+    return made(__func__, ready);
+}
+
+cudaError_t cudaGraphLaunch(cudaGraphExec_t ready, cudaStream_t stream)
+{
+    (void)ready;
+    (void)stream;
+    cudart.launches++;
+    return called(__func__);
+}
+
+cudaError_t cudaGraphDestroy(cudaGraph_t graph)
+{
+    return freed(__func__, graph);
+}
+
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t ready)
+{
+    return freed(__func__, ready);
+}
+
+#endif

@@ -1,0 +1,167 @@
+/* test_cuda_calls.c - what an open GPU asks of CUDA's runtime, for which there is a stand-in here (cudart.h). */
+#define _GNU_SOURCE
+#include "test.h"
+
+#if __has_include(<cuda_runtime.h>)
+
+#include "backend/cuda/kept.c" /* first: it has words that are types elsewhere */
+
+#include "cudart.h"
+
+#ifndef BRASA_VERSION
+#define BRASA_VERSION "none"
+#endif
+#include "backend/cuda/cuda.c"
+#include "backend/cuda/memory.c"
+#include "backend/cuda/steps.c"
+
+#include <pthread.h>
+
+/* --- what is not looked at here: kernels and libraries ------------------------------------------------------------
+ */
+
+#undef CUDA
+#define CUDA(name) const backend_kernel name##_cuda[1];
+#include "ops/ops.def"
+
+void cudnn_open(cuda_queue *q, device *d)
+{
+    (void)q;
+    (void)d;
+}
+
+void cudnn_close(cuda_queue *q)
+{
+    (void)q;
+}
+
+void cublaslt_open(cuda_queue *q, device *d)
+{
+    (void)q;
+    (void)d;
+}
+
+void cublaslt_close(cuda_queue *q)
+{
+    (void)q;
+}
+
+void cuda_delay(cudaStream_t stream)
+{
+    (void)stream;
+    (void)called(__func__);
+}
+
+/* --- devices ------------------------------------------------------------------------------------------------------
+ */
+
+static int started; /* times that the one kernel was */
+
+static brasa_status start_kernel(const step *s)
+{
+    started++;
+    (void)called(__func__);
+    return cuda_started(s);
+}
+
+static const kernel one_kernel = {.name = "one", .run = start_kernel};
+static const node one_node = {.name = "one"};
+
+typedef struct opened {
+    brasa_context *ctx;
+    device *d;
+    step step;
+} opened;
+
+static opened open_gpu(int index)
+{
+    opened o = {.ctx = NULL};
+    cudart.expected = index;
+    CHECK_STATUS(brasa_context_new(&(brasa_context_options){.threads = 1}, &o.ctx), BRASA_OK);
+    CHECK_STATUS(cuda_open(o.ctx, index, &o.d), BRASA_OK);
+    o.step = (step){.kernel = &one_kernel, .node = &one_node, .queue = o.d->queue};
+    return o;
+}
+
+static void close_gpu(opened *o)
+{
+    cudart.expected = ((cuda_device *)o->d->data)->queue.index;
+    o->d->close(o->d);
+    brasa_context_free(o->ctx);
+}
+
+/* --- which GPU a call is for --------------------------------------------------------------------------------------
+ */
+
+/* In a thread that has worked with the other one. */
+#define FROM_ELSEWHERE(call)                                                                                         \
+    do {                                                                                                             \
+        CASE("%s on cuda:%d", #call, cudart.expected);                                                               \
+        cudart_gpu = !cudart.expected;                                                                               \
+        cudart.strays = 0;                                                                                           \
+        call;                                                                                                        \
+        if (cudart.strays)                                                                                           \
+            test_fail(__FILE__, __LINE__, "%s was for the other GPU", cudart.stray);                                 \
+    } while (0)
+
+static void call_all(opened *o)
+{
+    device *d = o->d;
+    char host[16] = "";
+    void *block = NULL, *pinned = NULL, *record = NULL;
+    mark *m = NULL;
+    int ran = 0;
+    int64_t times[2];
+    FROM_ELSEWHERE(block = d->get(d, 16));
+    FROM_ELSEWHERE(CHECK(d->free_memory(d) > 0));
+    FROM_ELSEWHERE(CHECK_STATUS(d->copy_in(d, block, host, 8), BRASA_OK));
+    FROM_ELSEWHERE(CHECK_STATUS(d->copy_out(d, host, block, 8), BRASA_OK));
+    FROM_ELSEWHERE(CHECK_STATUS(d->copy(d, (char *)block + 8, block, 8), BRASA_OK));
+    FROM_ELSEWHERE(CHECK_STATUS(d->clear(d, block, 8), BRASA_OK));
+    FROM_ELSEWHERE(CHECK_STATUS(d->wait(d), BRASA_OK));
+    FROM_ELSEWHERE(pinned = d->get_host(d, 8));
+    FROM_ELSEWHERE(CHECK_STATUS(d->copy_later(d, QUEUE_COPIES, pinned, block, 8), BRASA_OK));
+    FROM_ELSEWHERE(m = d->mark_new(d));
+    FROM_ELSEWHERE(CHECK_STATUS(d->mark_set(d, QUEUE_COPIES, m), BRASA_OK));
+    FROM_ELSEWHERE(CHECK_STATUS(d->mark_follow(d, QUEUE_STEPS, m), BRASA_OK));
+    FROM_ELSEWHERE(CHECK_STATUS(d->mark_wait(d, m), BRASA_OK));
+    FROM_ELSEWHERE(CHECK_STATUS(d->run(d, &o->step, 1, &record), BRASA_OK));
+    FROM_ELSEWHERE(CHECK_STATUS(d->run(d, &o->step, 1, &record), BRASA_OK));
+    FROM_ELSEWHERE(CHECK_STATUS(d->run(d, &o->step, 1, &record), BRASA_OK));
+    FROM_ELSEWHERE(d->forget(d, record));
+    FROM_ELSEWHERE(CHECK_STATUS(d->time(d, &o->step, 1, &ran, times), BRASA_OK));
+    FROM_ELSEWHERE(CHECK_STATUS(d->repeat(d, &o->step, 2, times), BRASA_OK));
+    FROM_ELSEWHERE(d->mark_free(d, m));
+    FROM_ELSEWHERE(d->put_host(d, pinned));
+    FROM_ELSEWHERE(d->put(d, block));
+}
+
+static void *call_in_thread(void *user)
+{
+    call_all(user);
+    return NULL;
+}
+
+TEST(calls_are_for_the_gpu_of_their_device)
+{
+    opened first = open_gpu(0), second = open_gpu(1);
+    pthread_t thread;
+    cudart.expected = 0;
+    call_all(&first);
+    cudart.expected = 1;
+    call_all(&second);
+    REQUIRE(pthread_create(&thread, NULL, call_in_thread, &second) == 0);
+    pthread_join(thread, NULL);
+    close_gpu(&first);
+    cudart.expected = 1;
+    FROM_ELSEWHERE(close_gpu(&second));
+}
+
+#else
+
+TEST(calls)
+{
+    SKIP("CUDA's headers are not here");
+}
+
+#endif
