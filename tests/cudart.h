@@ -18,11 +18,14 @@ static struct {
     int strays;        /* calls that were for another one */
     const char *stray; /* the last of them */
     int launches;      /* of graphs */
+    const char *full;  /* the call for which there is no memory */
     cudaError_t last;
 } cudart;
 
 static cudaError_t called(const char *name)
 {
+    if (cudart.full && strcmp(cudart.full, name) == 0)
+        return cudart.last = cudaErrorMemoryAllocation;
     if (cudart_gpu != cudart.expected) {
         cudart.strays++;
         cudart.stray = name;
@@ -32,8 +35,9 @@ static cudaError_t called(const char *name)
 
 static cudaError_t made(const char *name, void *handle)
 {
-    *(void **)handle = malloc(1);
-    return *(void **)handle ? called(name) : cudaErrorMemoryAllocation;
+    const cudaError_t error = called(name);
+    *(void **)handle = error == cudaSuccess ? malloc(1) : NULL;
+    return error;
 }
 
 static cudaError_t freed(const char *name, void *handle)
@@ -233,6 +237,13 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t *ready, cudaGraph_t graph, unsi
     (void)graph;
     (void)flags;
     return made(__func__, ready);
+}
+
+cudaError_t cudaGraphUpload(cudaGraphExec_t ready, cudaStream_t stream)
+{
+    (void)ready;
+    (void)stream;
+    return called(__func__);
 }
 
 cudaError_t cudaGraphLaunch(cudaGraphExec_t ready, cudaStream_t stream)

@@ -157,6 +157,52 @@ TEST(calls_are_for_the_gpu_of_their_device)
     FROM_ELSEWHERE(close_gpu(&second));
 }
 
+/* --- without memory for graphs ------------------------------------------------------------------------------------
+ */
+
+TEST(steps_run_without_a_graph)
+{
+    static const char *const calls[] = {"cudaStreamBeginCapture", "cudaStreamEndCapture", "cudaGraphInstantiate",
+                                        "cudaGraphUpload", NULL};
+    for (int i = 0; i < 5; i++) {
+        CASE("%s", calls[i] ? calls[i] : "there is memory");
+        opened o = open_gpu(0);
+        device *d = o.d;
+        void *records[2] = {NULL, NULL};
+        int warnings = 0;
+        cudart.full = calls[i];
+        cudart.launches = 0;
+        started = 0;
+        for (int turn = 0; turn < 3; turn++)
+            for (int k = 0; k < 2; k++) {
+                CHECK_STATUS(d->run(d, &o.step, 1, &records[k]), BRASA_OK);
+                warnings += d->warning[0] != '\0';
+                d->warning[0] = '\0';
+            }
+        CHECK_INT(cudart.launches, calls[i] ? 0 : 2 * 2);
+        CHECK_INT(started, i == 0 ? 2 * 3 : calls[i] ? 2 * 4 : 2 * 2); /* while it is recorded, too */
+        CHECK_INT(warnings, calls[i] ? 1 : 0);
+        cudart.full = NULL;
+        for (int k = 0; k < 2; k++)
+            d->forget(d, records[k]);
+        close_gpu(&o);
+    }
+}
+
+/* What is no want of memory is told. */
+TEST(steps_that_cannot_be_started)
+{
+    opened o = open_gpu(0);
+    void *record = NULL;
+    cudart.full = "cudaGraphLaunch";
+    CHECK_STATUS(o.d->run(o.d, &o.step, 1, &record), BRASA_OK);
+    CHECK_STATUS(o.d->run(o.d, &o.step, 1, &record), BRASA_OUT_OF_MEMORY);
+    CHECK_TEXT(o.d->warning, "");
+    cudart.full = NULL;
+    o.d->forget(o.d, record);
+    close_gpu(&o);
+}
+
 #else
 
 TEST(calls)

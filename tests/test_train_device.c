@@ -71,6 +71,22 @@ TEST(steps_are_started_before_the_last_ones_are_answered)
     stop();
 }
 
+/* As a GPU does that has no memory left to record a step. */
+TEST(warnings_are_told_once)
+{
+    HOST_OR_SKIP();
+    heard l;
+    train_result r;
+    setenv("FAKE_CUDA_WARNING", "it takes longer", 1);
+    start_on("cuda");
+    train_options o = plain(&l, run_folder("warned"));
+    CHECK_STATUS(train_run(ctx, &o, &r), BRASA_OK);
+    CHECK_HAS(l.notes, "it takes longer");
+    CHECK(!strstr(strstr(l.notes, "longer") + 1, "longer"));
+    stop();
+    unsetenv("FAKE_CUDA_WARNING");
+}
+
 /* A schedule tells of each step which rate it had. */
 TEST(rates)
 {

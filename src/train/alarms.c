@@ -80,6 +80,18 @@ brasa_status alarms_before(training *t)
     return BRASA_OK;
 }
 
+/* --- after a step -------------------------------------------------------------------------------------------- */
+
+/* What it warns of is no alarm: results are the same. */
+void alarms_of_device(training *t)
+{
+    device *d = t->task.ctx->device;
+    if (!d || !d->warning[0])
+        return;
+    train_say(t, TRAIN_NOTE, "%s", d->warning);
+    d->warning[0] = '\0';
+}
+
 /* --- after an epoch ------------------------------------------------------------------------------------------ */
 
 /* Looked at after a quarter of the epochs, when something should have been learned, but not before the third, and

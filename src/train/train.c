@@ -145,6 +145,7 @@ static brasa_status train_epoch(training *t, bool *stopped)
         if (started < u->steps && (status = start_next(t)) == BRASA_OK)
             status = profile_step(t);
         started++;
+        alarms_of_device(t);
         if (status == BRASA_OK)
             status = count_steps(t, started < u->steps ? answers_late(u->answers) : 0, &before, &loss);
         *stopped = stopping(t);
@@ -186,6 +187,7 @@ static brasa_status end_epoch(training *t, bool *stopped)
         *stopped = status != BRASA_OK && stopping(t);
         if (*stopped)
             return unit_save(t);
+        alarms_of_device(t);
         u->measured = f.epoch;
         f.test_loss = metrics_loss(&u->metrics);
         f.test_accuracy = metrics_top1(&u->metrics);

@@ -224,6 +224,8 @@ brasa_status unit_weigh_classes(training *t);
 void alarms_keep(alarm_list *l, pool *p, const char *format, ...) BRASA_PRINTF(3, 4);
 /* alarms.c: what can be told before the first step; one class only is an error, the rest are alarms. */
 brasa_status alarms_before(training *t);
+/* alarms.c: what the device warns of, told once. */
+void alarms_of_device(training *t);
 /* alarms.c: what can be told after an epoch. */
 void alarms_after(training *t, const train_figures *f, bool last);
 /* alarms.c: the loss of the step after `place`, or the weights behind it, are not finite. Goes back to the last

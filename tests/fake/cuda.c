@@ -6,6 +6,8 @@
  * gets wrong numbers here, every time. With FAKE_CUDA_COPIES=early its second queue does the opposite: it copies as
  * soon as marks let it, into memory that somebody may have still to read.
  *
+ * FAKE_CUDA_WARNING is what it warns of when a program runs for the second time.
+ *
  * FAKE_CUDA_MEMORY is the size of its memory in bytes, 16 GiB without it. FAKE_CUDA_KERNELS names the real
  * brasa_cuda.so, whose kernels it then has: plans are those of a Hopper without cuDNN and cuBLASLt, and nothing runs.
  */
@@ -60,6 +62,7 @@ typedef struct fake {
     block *blocks;
     int nblocks, block_capacity;
     uint64_t used;
+    bool warned;         /* of FAKE_CUDA_WARNING */
     bool plans;          /* kernels of the real library: nothing can run */
     brasa_status status; /* of what was done late */
     void *queue;         /* of such kernels */
@@ -328,6 +331,11 @@ static brasa_status clear(device *d, void *to, size_t bytes)
 static brasa_status run(device *d, step *steps, int count, void **record)
 {
     fake *f = d->data;
+    const char *warning = getenv("FAKE_CUDA_WARNING");
+    if (*record && warning && !f->warned) {
+        f->warned = true;
+        snprintf(d->warning, sizeof d->warning, "%s", warning);
+    }
     *record = steps; /* anything: so that forget is called, which waits */
     return add(f, QUEUE_STEPS, (task){.kind = TASK_RUN, .steps = steps, .count = count});
 }

@@ -19,6 +19,7 @@ typedef struct cuda_device {
     int next;
     cudaEvent_t begin, end;
     cudaStream_t copies; /* QUEUE_COPIES */
+    bool warned;         /* that there is no memory for graphs */
 } cuda_device;
 
 /* The GPU behind a device: from now on this thread's calls are for it. */

@@ -1,8 +1,11 @@
 /* steps.c - steps on a GPU: started together where they may be, recorded into a graph, and timed. */
 #include "backend/cuda/gpu.h"
 
+#include <stdio.h>
+
 typedef struct recorded {
     cudaGraphExec_t graph; /* NULL after the first run, which loads code and shows errors at their place */
+    bool none;             /* there is no memory for one: steps are started one by one, as in the first run */
 } recorded;
 
 /* Steps that are started at once. */
@@ -64,21 +67,49 @@ static brasa_status run_each(const step *steps, int count)
     return status;
 }
 
+/* BRASA_OUT_OF_MEMORY: there is no graph, and nothing has run. What the GPU needs for one is taken here, too, and not
+ * when it is first started. */
 static brasa_status record_graph(cuda_device *c, step *steps, int count, recorded *r)
 {
     cudaGraph_t made = NULL;
     cudaError_t error = cudaStreamBeginCapture(c->queue.stream, cudaStreamCaptureModeThreadLocal);
-    if (error != cudaSuccess)
-        return cuda_fail(c->queue.ctx, error, "recording a step");
-    brasa_status status = run_each(steps, count);
-    error = cudaStreamEndCapture(c->queue.stream, &made);
-    if (status == BRASA_OK)
-        status = cuda_fail(c->queue.ctx, error, "recording a step");
-    if (status == BRASA_OK)
-        status = cuda_fail(c->queue.ctx, cudaGraphInstantiate(&r->graph, made, 0), "making a graph of a step");
+    brasa_status status = cuda_fail(c->queue.ctx, error, "recording a step");
+    if (status == BRASA_OK) {
+        status = run_each(steps, count);
+        error = cudaStreamEndCapture(c->queue.stream, &made);
+        if (status == BRASA_OK)
+            status = cuda_fail(c->queue.ctx, error, "recording a step");
+    }
+    if (status == BRASA_OK) {
+        error = cudaGraphInstantiate(&r->graph, made, 0);
+        if (error != cudaSuccess)
+            r->graph = NULL;
+        else
+            error = cudaGraphUpload(r->graph, c->queue.stream);
+        status = cuda_fail(c->queue.ctx, error, "making a graph of a step");
+    }
     if (made)
         cudaGraphDestroy(made);
+    if (status == BRASA_OK)
+        return status;
+    if (r->graph)
+        cudaGraphExecDestroy(r->graph);
+    r->graph = NULL;
+    (void)cudaGetLastError(); /* which is kept otherwise: kernels would seem to fail that are started next */
     return status;
+}
+
+/* No reason to end a training. Once is enough: other programs of a session have no more memory. */
+static void go_without(cuda_device *c, recorded *r)
+{
+    device *d = &c->device;
+    r->none = true;
+    if (!c->warned)
+        snprintf(d->warning, sizeof d->warning,
+                 "%s has no memory left to record steps as graphs: their kernels are started one by one, which takes "
+                 "longer; a smaller batch or --mem leaves some",
+                 d->name);
+    c->warned = true;
 }
 
 static brasa_status cuda_run(device *d, step *steps, int count, void **record)
@@ -89,10 +120,13 @@ static brasa_status cuda_run(device *d, step *steps, int count, void **record)
         *record = mem_get(c->queue.ctx, sizeof *r);
         return *record ? run_each(steps, count) : fail_memory(c->queue.ctx, sizeof *r);
     }
-    brasa_status status = r->graph ? BRASA_OK : record_graph(c, steps, count, r);
-    if (status != BRASA_OK)
+    const brasa_status status = r->graph || r->none ? BRASA_OK : record_graph(c, steps, count, r);
+    if (status == BRASA_OUT_OF_MEMORY)
+        go_without(c, r);
+    else if (status != BRASA_OK)
         return status;
-    return cuda_fail(c->queue.ctx, cudaGraphLaunch(r->graph, c->queue.stream), "starting a step");
+    return r->none ? run_each(steps, count)
+                   : cuda_fail(c->queue.ctx, cudaGraphLaunch(r->graph, c->queue.stream), "starting a step");
 }
 
 static void cuda_forget(device *d, void *record)
@@ -146,7 +180,7 @@ enum { SHORT_NANOSECONDS = 200000, RUNS_OF_SHORT = 10 };
 static brasa_status cuda_repeat(device *d, const step *s, int times, int64_t *nanoseconds)
 {
     cuda_device *c = gpu_of(d);
-    recorded r = {NULL};
+    recorded r = {.graph = NULL};
     step runs[RUNS_OF_SHORT];
     int64_t once = 0;
     int ran;
