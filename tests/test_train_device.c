@@ -174,6 +174,40 @@ TEST(numbers_that_are_not_finite)
         CHECK_TEXT(said[1], said[0]);
 }
 
+/* Of 5 channels, 3 from the second one on, in 2 samples of 2 x 2 pixels: what lies between is another's. */
+TEST(parts_that_are_not_finite)
+{
+    DEVICE_OR_SKIP();
+    enum { WHOLE = 2 * 5 * 4 };
+    static const char *const devices[] = {"cpu", "cuda"};
+    for (int i = 0; i < 4; i++) {
+        const bool pixels = i & 1;
+        CASE("%s, %s", devices[i / 2], pixels ? "channels side by side" : "plain");
+        start_on(devices[i / 2]);
+        char *whole = NULL;
+        void *block = tensors_get(ctx, WHOLE * sizeof(float), &whole);
+        REQUIRE(block);
+        const arg part = {.data = whole + (pixels ? 1 : 4) * sizeof(float),
+                          .shape = shape_4(2, 3, 2, 2),
+                          .count = 2 * 3 * 4,
+                          .sample = 5 * 4,
+                          .pixel = 5,
+                          .type = F32,
+                          .layout = {.permuted = pixels, .order = {0, 2, 3, 1}}};
+        for (int bad = 0; bad < WHOLE; bad++) {
+            float values[WHOLE] = {0};
+            const int channel = pixels ? bad % 5 : bad % 20 / 4;
+            bool finite = false;
+            values[bad] = INFINITY;
+            CHECK_STATUS(device_copy_in(ctx, whole, values, sizeof values), BRASA_OK);
+            CHECK_STATUS(output_finite(ctx, &part, &finite), BRASA_OK);
+            CHECK(finite == (channel < 1 || channel > 3));
+        }
+        tensors_put(ctx, block);
+        stop();
+    }
+}
+
 TEST(batches_in_parts)
 {
     DEVICE_OR_SKIP();

@@ -145,15 +145,47 @@ bool session_finite(const brasa_session *s)
     return true;
 }
 
-/* The same of what a step made; a device's is copied for it. */
-static brasa_status output_finite(brasa_context *ctx, const arg *a, bool *out)
+/* How the elements of a tensor lie: pieces without gaps. What is no part of another tensor is one piece; of a part,
+ * each sample is one, or, where channels lie side by side, each pixel. */
+typedef struct pieces {
+    int64_t samples, pixels;         /* pieces of a sample */
+    int64_t length;                  /* elements of a piece */
+    int64_t next_sample, next_pixel; /* from one to the next, in elements */
+} pieces;
+
+static pieces pieces_of(const arg *a)
 {
-    const size_t bytes = (size_t)a->count * dtype_size(a->type);
-    void *copy = ctx->device ? mem_get(ctx, bytes + 1) : NULL;
+    const int last = a->shape.rank - 1;
+    const int64_t samples = a->shape.rank ? a->shape.dim[0] : 1;
+    const layout *l = &a->layout;
+    if (a->sample == a->count / samples)
+        return (pieces){.samples = 1, .pixels = 1, .length = a->count};
+    const bool side_by_side = l->permuted && !l->nblocks && last > 0 && l->order[last] == 1;
+    const int64_t length = side_by_side ? a->shape.dim[1] : a->count / samples;
+    return (pieces){.samples = samples,
+                    .pixels = a->count / samples / length,
+                    .length = length,
+                    .next_sample = a->sample,
+                    .next_pixel = a->pixel};
+}
+
+/* The same of what a step made; a device's is copied for it, with what lies between. */
+brasa_status output_finite(brasa_context *ctx, const arg *a, bool *out)
+{
+    const pieces p = pieces_of(a);
+    const int64_t size = (int64_t)dtype_size(a->type);
+    const size_t bytes =
+        (size_t)(((p.samples - 1) * p.next_sample + (p.pixels - 1) * p.next_pixel + p.length) * size);
+    char *copy = ctx->device ? mem_get(ctx, bytes + 1) : NULL;
     if (ctx->device && !copy)
         return fail_memory(ctx, bytes);
-    brasa_status status = copy ? device_copy_out(ctx, copy, a->data, bytes) : BRASA_OK;
-    *out = status != BRASA_OK || all_finite(a->type, copy ? copy : a->data, a->count);
+    const brasa_status status = copy ? device_copy_out(ctx, copy, a->data, bytes) : BRASA_OK;
+    const char *data = copy ? copy : a->data;
+    *out = true;
+    for (int64_t i = 0; i < p.samples * p.pixels && *out && status == BRASA_OK; i++) {
+        const int64_t at = i / p.pixels * p.next_sample + i % p.pixels * p.next_pixel;
+        *out = all_finite(a->type, data + at * size, p.length);
+    }
     mem_put(ctx, copy);
     return status;
 }

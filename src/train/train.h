@@ -234,4 +234,6 @@ void alarms_after(training *t, const train_figures *f, bool last);
 brasa_status alarms_not_finite(training *t, double loss);
 /* alarms.c: whether all weights, buffers and slots are. */
 bool session_finite(const brasa_session *s);
+/* alarms.c: whether what a step made is, in the host's memory or a device's. */
+brasa_status output_finite(brasa_context *ctx, const arg *a, bool *out);
 #endif
