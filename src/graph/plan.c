@@ -11,11 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int64_t align_up(int64_t bytes)
-{
-    return (bytes + PLAN_ALIGN - 1) / PLAN_ALIGN * PLAN_ALIGN;
-}
-
 /* --- blocks ---------------------------------------------------------------------------------------------------- */
 
 static int64_t lifetime(const plan_block *b)
@@ -210,7 +205,7 @@ static bool transient(const value *v)
 
 static int new_block(liveness *l, int64_t bytes, int first)
 {
-    l->blocks[l->nblocks] = (plan_block){.bytes = align_up(bytes), .first = first, .last = first};
+    l->blocks[l->nblocks] = (plan_block){.bytes = plan_align(bytes), .first = first, .last = first};
     return l->nblocks++;
 }
 

@@ -15,6 +15,11 @@ typedef struct plan_block {
 
 enum { PLAN_ALIGN = MEM_ALIGN }; /* a cache line, and the widest vector */
 
+static inline int64_t plan_align(int64_t bytes)
+{
+    return (bytes + PLAN_ALIGN - 1) / PLAN_ALIGN * PLAN_ALIGN;
+}
+
 /* Sets every offset so that blocks alive at a common step do not overlap; returns the size of the arena, or -1 when
  * out of memory. */
 int64_t plan_layout(brasa_context *ctx, plan_block *blocks, int count);

@@ -105,11 +105,6 @@ static brasa_status make_room(tuner *t, int64_t bytes)
     return status;
 }
 
-static int64_t align_up(int64_t bytes)
-{
-    return (bytes + PLAN_ALIGN - 1) / PLAN_ALIGN * PLAN_ALIGN;
-}
-
 static const value *value_of(const trials *t, int k)
 {
     return &t->g->values[k < t->n->nin ? t->n->in[k] : t->n->out[k - t->n->nin]];
@@ -143,7 +138,7 @@ static void place(trials *t)
             if (t->trial[i].taken && stored_bytes(t, &t->trial[i], k) > most)
                 most = stored_bytes(t, &t->trial[i], k);
         t->offset[k] = same >= 0 ? t->offset[same] : t->bytes;
-        t->bytes += same >= 0 ? 0 : align_up(most);
+        t->bytes += same >= 0 ? 0 : plan_align(most);
         t->inputs = k < t->n->nin ? t->bytes : t->inputs;
     }
     for (int i = 0; i < t->count; i++) {
@@ -152,7 +147,7 @@ static void place(trials *t)
         scratch = bytes > scratch ? bytes : scratch;
     }
     t->offset[args] = t->bytes;
-    t->bytes += align_up(scratch);
+    t->bytes += plan_align(scratch);
 }
 
 /* The numbers that a node reads. */

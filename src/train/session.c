@@ -1,4 +1,4 @@
-/* session.c - compiling a graph, and what lasts from step to step. run.c runs it.
+/* session.c - compiling a graph. session_state.c has what lasts from step to step, run.c runs it.
  *
  * A session owns the state (weights, buffers, optimizer slots, step counter) and a program for each (mode, batch
  * size) that was asked for; all programs work on the same state and take turns in the same transient memory.
@@ -6,163 +6,11 @@
  */
 #include "train/session.h"
 #include "backend/backend.h"
-#include "core/random.h"
-#include "train/walk.h"
 
 #include <math.h>
 #include <string.h>
 
-/* --- state --------------------------------------------------------------------------------------------------- */
-
-static int find_state(const brasa_session *s, const char *name)
-{
-    for (int i = 0; i < s->nstates; i++)
-        if (strcmp(s->states[i].name, name) == 0)
-            return i;
-    return -1;
-}
-
-const state *session_state(const brasa_session *s, const char *name)
-{
-    int i = find_state(s, name);
-    return i < 0 ? NULL : &s->states[i];
-}
-
-void *session_value_data(const brasa_session *s, const value *v)
-{
-    return v->state >= 0 ? s->arena + s->state_offset[v->state] : s->arena + s->persistent + v->offset;
-}
-
-static brasa_status add_state(brasa_session *s, const value *v, dtype type)
-{
-    state *grown = pool_grow(&s->pool, s->states, s->nstates, &s->state_capacity, sizeof *grown);
-    const char *name = pool_text(&s->pool, "%s", v->name);
-    if (!grown || !name)
-        return fail_memory(s->ctx, sizeof *grown);
-    s->states = grown;
-    s->states[s->nstates++] = (state){
-        .name = name,
-        .kind = v->kind,
-        .type = type,
-        .shape = v->shape,
-        .stored = v->shape,
-        .start = v->start,
-        .bytes = shape_count(&v->shape) * (int64_t)dtype_size(type),
-        .there = shape_count(&v->shape) * (int64_t)dtype_size(type),
-    };
-    return BRASA_OK;
-}
-
-/* A slot has the shape that the user knows its parameter by ("fc1.weight/momentum"). */
-static void name_shape(const brasa_session *s, state *slot)
-{
-    const size_t length = strcspn(slot->name, "/");
-    for (int i = 0; i < s->nstates; i++)
-        if (strlen(s->states[i].name) == length && memcmp(s->states[i].name, slot->name, length) == 0)
-            slot->shape = s->states[i].shape;
-}
-
-const program *session_first(const brasa_session *s)
-{
-    const program *p = s->programs;
-    while (p && p->next)
-        p = p->next;
-    return p;
-}
-
-/* An input lies in all programs as in the first one. */
-static void bind_input(const brasa_session *s, value *x)
-{
-    const program *first = session_first(s);
-    const int v = first ? graph_find(&first->graph, x->name) : -1;
-    if (v < 0)
-        return;
-    x->layout = first->graph.values[v].layout;
-    x->settled = true;
-}
-
-/* Ties a program's state values to the session's. The first program may bring new ones (slots). */
-static brasa_status bind_states(brasa_session *s, graph *g)
-{
-    for (int v = 0; v < g->nvalues; v++) {
-        value *x = &g->values[v];
-        if (x->kind == VALUE_INPUT)
-            bind_input(s, x);
-        if (x->kind == VALUE_TEMP || x->kind == VALUE_INPUT)
-            continue;
-        x->state = find_state(s, x->name);
-        if (x->state < 0 && s->state_offset)
-            return fail(s->ctx, BRASA_INTERNAL, "the state '%s' appeared after the plan was made", x->name);
-        if (x->state < 0) {
-            brasa_status status = add_state(s, x, x->type);
-            if (status != BRASA_OK)
-                return status;
-            x->state = s->nstates - 1;
-            name_shape(s, &s->states[x->state]);
-        }
-        if (s->states[x->state].settled) { /* what the first program chose holds for all */
-            x->layout = s->states[x->state].layout;
-            x->settled = true;
-        }
-    }
-    return BRASA_OK;
-}
-
-/* The layouts that the first program which knows a state chose for it. */
-static void keep_layouts(brasa_session *s, const graph *g)
-{
-    for (int v = 0; v < g->nvalues; v++) {
-        state *st = g->values[v].state < 0 ? NULL : &s->states[g->values[v].state];
-        if (!st || st->settled)
-            continue;
-        st->settled = true;
-        st->layout = g->values[v].layout;
-        st->stored = g->values[v].shape;
-        st->bytes = layout_count(&st->layout, &st->stored) * (int64_t)dtype_size(st->type);
-        st->there = layout_bytes(&st->layout, &st->stored, st->type);
-    }
-}
-
-typedef struct drawing {
-    const initializer *start;
-    random_stream random;
-} drawing;
-
-static void draw(const walk *w, int64_t i, int64_t at)
-{
-    const initializer *start = ((const drawing *)w->user)->start;
-    random_stream r = ((const drawing *)w->user)->random;
-    double x = start->a;
-    if (start->form == START_UNIFORM)
-        x = random_uniform(&r, (uint64_t)i, start->a, start->b);
-    if (start->form == START_NORMAL || start->form == START_TRUNCATED) {
-        double n = random_normal(&r, (uint64_t)i);
-        for (; start->form == START_TRUNCATED && fabs(n) >= 2; n = random_normal(&r, (uint64_t)i))
-            r.step++; /* what is cut off is drawn again, from the next step of the stream */
-        x += start->b * n;
-    }
-    walk_store(w, at, x);
-}
-
-/* Initial values: parameter p of the graph draws from stream p, so one layer's weights do not depend on another's. */
-static brasa_status set_initial(brasa_session *s, const state *st, uint32_t stream)
-{
-    const drawing from = {
-        .start = &st->start,
-        .random = {.seed = s->options.seed, .purpose = RANDOM_WEIGHTS, .stream = stream},
-    };
-    walk w = {
-        .shape = &st->stored, .each = draw, .stored = session_state_data(s, st), .type = st->type, .user = &from};
-    brasa_status status = walk_through(s->ctx, &w, &st->layout);
-    return status == BRASA_OK ? session_push(s, st) : status;
-}
-
 /* --- memory ----------------------------------------------------------------------------------------------- */
-
-static int64_t align_up(int64_t bytes)
-{
-    return (bytes + PLAN_ALIGN - 1) / PLAN_ALIGN * PLAN_ALIGN;
-}
 
 static brasa_status link_all(brasa_session *s)
 {
@@ -215,19 +63,6 @@ static brasa_status reserve(brasa_session *s, int64_t transient)
     s->arena = arena;
     s->transient = transient;
     s->fed = s->ran = NULL; /* only state moves along */
-    return BRASA_OK;
-}
-
-/* Offsets of the state, once all of it is known. */
-static brasa_status lay_out_state(brasa_session *s)
-{
-    s->state_offset = pool_get(&s->pool, (size_t)s->nstates + 1, sizeof *s->state_offset);
-    if (!s->state_offset)
-        return fail_memory(s->ctx, (size_t)s->nstates * sizeof *s->state_offset);
-    for (int i = 0; i < s->nstates; i++) {
-        s->state_offset[i] = s->persistent;
-        s->persistent += align_up(s->states[i].there);
-    }
     return BRASA_OK;
 }
 
@@ -308,7 +143,7 @@ static brasa_status compile(brasa_session *s, program *p)
         status = fail(s->ctx, BRASA_WRONG_STATE,
                       "there is nothing to compute: name what you want to read with brasa_output");
     if (status == BRASA_OK)
-        status = bind_states(s, g);
+        status = session_bind_states(s, g);
     if (status == BRASA_OK)
         status = choose_kernels(s, g);
     if (status == BRASA_OK && !s->options.no_fusion)
@@ -320,7 +155,7 @@ static brasa_status compile(brasa_session *s, program *p)
     if (status == BRASA_OK)
         status = program_prepare(p);
     if (status == BRASA_OK)
-        keep_layouts(s, g);
+        session_keep_layouts(s, g);
     return status;
 }
 
@@ -348,6 +183,14 @@ static brasa_status new_program(brasa_session *s, bool training, int64_t batch, 
         s->update = last;
     *out = p;
     return BRASA_OK;
+}
+
+const program *session_first(const brasa_session *s)
+{
+    const program *p = s->programs;
+    while (p && p->next)
+        p = p->next;
+    return p;
 }
 
 program *session_program(const brasa_session *s, bool training, int64_t batch)
@@ -507,13 +350,13 @@ static brasa_status start(brasa_session *s, const brasa_session_options *o)
     for (int pass = 0; pass < 2; pass++)
         for (int v = 0; v < g->nvalues && status == BRASA_OK; v++)
             if (g->values[v].kind == (pass ? VALUE_BUFFER : VALUE_PARAM))
-                status = add_state(s, &g->values[v], real);
+                status = session_add_state(s, &g->values[v], real);
     if (status == BRASA_OK)
-        status = add_state(s, &(value){.name = STEPS_NAME, .kind = VALUE_COUNTER}, I64);
+        status = session_add_state(s, &(value){.name = STEPS_NAME, .kind = VALUE_COUNTER}, I64);
     if (status == BRASA_OK)
         status = new_program(s, !o->inference, first_size(s, !o->inference, s->options.batch), &s->programs);
     if (status == BRASA_OK)
-        status = lay_out_state(s);
+        status = session_lay_out_state(s);
     if (status == BRASA_OK)
         status = reserve(s, largest_program(s)->plan.bytes);
     if (status != BRASA_OK)
@@ -526,7 +369,7 @@ static brasa_status start(brasa_session *s, const brasa_session_options *o)
     uint32_t stream = 0;
     for (int i = 0; i < s->nstates && status == BRASA_OK; i++)
         if (s->states[i].kind == VALUE_PARAM || s->states[i].kind == VALUE_BUFFER)
-            status = set_initial(s, &s->states[i], stream++);
+            status = session_set_initial(s, &s->states[i], stream++);
     return status == BRASA_OK ? link_all(s) : status;
 }
 
@@ -606,8 +449,8 @@ brasa_status brasa_session_memory(const brasa_session *s, brasa_memory *out)
                           .lower_bound = (uint64_t)largest->plan.lower_bound,
                           .total = (uint64_t)(s->persistent + s->transient + PLAN_ALIGN)};
     for (int i = 0; i < s->nstates; i++) {
-        uint64_t bytes = (uint64_t)align_up(s->states[i].there);
-        out->copy += s->ctx->device ? (uint64_t)align_up(s->states[i].bytes) : 0;
+        uint64_t bytes = (uint64_t)plan_align(s->states[i].there);
+        out->copy += s->ctx->device ? (uint64_t)plan_align(s->states[i].bytes) : 0;
         if (s->states[i].kind == VALUE_PARAM)
             out->weights += bytes;
         else if (s->states[i].kind == VALUE_BUFFER)

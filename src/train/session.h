@@ -63,6 +63,17 @@ struct brasa_session {
 
 /* A state by name, or NULL. */
 const state *session_state(const brasa_session *s, const char *name);
+/* session_state.c: one more, of a value that stands for it. */
+brasa_status session_add_state(brasa_session *s, const value *v, dtype type);
+/* session_state.c: ties a program's state values to the session's. The first program may bring new ones (slots). */
+brasa_status session_bind_states(brasa_session *s, graph *g);
+/* session_state.c: the layouts that the first program which knows a state chose for it. */
+void session_keep_layouts(brasa_session *s, const graph *g);
+/* session_state.c: offsets of the state, once all of it is known. */
+brasa_status session_lay_out_state(brasa_session *s);
+/* session_state.c: initial values: parameter p of the graph draws from stream p, so one layer's weights do not depend
+ * on another's. */
+brasa_status session_set_initial(brasa_session *s, const state *st, uint32_t stream);
 /* mirror.c: where the host reads and writes it, in st->type. On a device that is a copy: session_pull brings it up to
  * date, session_push takes what was written to the device. */
 brasa_status session_make_mirror(brasa_session *s);
