@@ -56,7 +56,7 @@ prove() {
 
 cmake -S . -B build -G Ninja >"$logs/configure.log" 2>&1 || { tail -n 5 "$logs/configure.log"; exit 1; }
 ninja -C build brasa_program brasa_cuda test_backend test_ops test_device test_device_updates test_parts test_pictures \
-    test_train_device test_parity test_parity_large >"$logs/build.log" 2>&1 || {
+    test_train_device test_train_pictures test_parity test_parity_large >"$logs/build.log" 2>&1 || {
     grep -E "error|FAILED" "$logs/build.log" | head -30
     exit 1
 }
@@ -80,7 +80,7 @@ prove backend 60 build/tests/test_backend
 for precision in f32 tf32 bf16; do
     BRASA_TEST_PRECISION=$precision prove "ops-$precision" 200 build/tests/test_ops
 done
-for name in device device_updates parts pictures train_device; do
+for name in device device_updates parts pictures train_device train_pictures; do
     prove "$name" 200 "build/tests/test_$name"
 done
 prove parity 200 build/tests/test_parity
