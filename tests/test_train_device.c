@@ -3,6 +3,8 @@
 #define _GNU_SOURCE
 #include "train_device.h"
 
+#include <pthread.h>
+
 /* --- late answers ------------------------------------------------------------------------------------------------
  */
 
@@ -331,6 +333,54 @@ TEST(updates_are_timed_as_they_run)
         CHECK(u.nanoseconds > 1000 - u.nodes && u.nanoseconds <= 1000);
         CHECK(u.least < 1000 / u.nodes);
     }
+    stop();
+}
+
+/* --- threads ------------------------------------------------------------------------------------------------------
+ */
+
+typedef struct errand {
+    brasa_graph *graph;
+    double loss; /* of the last of some steps: the first ones are recorded, then replayed */
+} errand;
+
+static void *train_some(void *user)
+{
+    errand *e = user;
+    brasa_session *s = NULL;
+    const float x[2 * 4] = {1, 2, 3, 4, -1, 0, 2, 1};
+    const int32_t labels[2] = {1, 2};
+    float loss = NAN;
+    const brasa_session_options o = {.batch = 2, .optimizer = "sgd lr=0.1", .seed = 5};
+    brasa_status status = brasa_session_new(e->graph, &o, &s);
+    for (int i = 0; i < 4 && status == BRASA_OK; i++)
+        status = brasa_train_step(s, x, labels, &loss);
+    CHECK_STATUS(status, BRASA_OK);
+    brasa_session_free(s);
+    e->loss = (double)loss;
+    return NULL;
+}
+
+/* What is on a GPU is the same from every thread, and when another GPU was opened last, where there is one. */
+TEST(threads_and_gpus)
+{
+    DEVICE_OR_SKIP();
+    start_on("cuda");
+    brasa_context *other = NULL;
+    pthread_t thread;
+    errand here = {.graph = brasa_graph_new(ctx)}, there = here;
+    brasa_classify(brasa_relu(brasa_dense(brasa_input_vector(here.graph, "x", 4), 8)), 3);
+    train_some(&here);
+    CHECK_STATUS(brasa_context_new(NULL, &other), BRASA_OK);
+    CHECK(brasa_context_use(other, "cuda:1") == BRASA_OK || strstr(brasa_context_error(other), "numbered from 0"));
+    REQUIRE(pthread_create(&thread, NULL, train_some, &there) == 0);
+    pthread_join(thread, NULL);
+    CHECK(isfinite(here.loss) && here.loss == there.loss);
+    there.loss = NAN;
+    train_some(&there);
+    CHECK(here.loss == there.loss);
+    brasa_graph_free(here.graph);
+    brasa_context_free(other);
     stop();
 }
 
