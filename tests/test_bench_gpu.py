@@ -63,6 +63,7 @@ while True:
 
 
 # test_ops, and compute-sanitizer around it: SLOW is an op whose case takes long, BAD one with an error, BLIND no summary.
+# With MEET nobody goes on before two are there at the same time.
 OPS = """#!%s
 import os, sys, time
 ops = os.environ["BRASA_TEST_OP"]
@@ -78,14 +79,38 @@ for op in ops.split(","):
 print("%%d passed, 0 failed" %% len(ops.split(",")), flush=True)
 """
 
+# Another test program: SLOW and BAD by its name.
+PROGRAM = """#!%s
+import os, sys, time
+name = os.path.basename(sys.argv[0])
+if name == os.environ.get("SLOW"):
+    time.sleep(30)
+print("FAILED  some case" if name == os.environ.get("BAD") else "ok      some case")
+sys.exit(name == os.environ.get("BAD"))
+"""
+
 SANITIZER = """#!%s
-import os, subprocess, sys
+import os, subprocess, sys, time
+if "--help" in sys.argv:
+    print("--racecheck-num-workers arg")
+    sys.exit()
 tool = sys.argv[sys.argv.index("--tool") + 1]
-program = sys.argv[sys.argv.index("--report-api-errors") + 2:]
-found = os.environ.get("BAD") in os.environ["BRASA_TEST_OP"].split(",") and tool == "memcheck"
+program = sys.argv[sys.argv.index("--show-backtrace") + 2:]
+if "--racecheck-num-workers" in program:
+    program = program[2:]
+ops = os.environ.get("BRASA_TEST_OP", "-")
+found = os.environ.get("BAD") in ops.split(",") and tool == "memcheck"
 with open("asked", "a") as file:
-    file.write(" ".join([tool, os.environ["BRASA_TEST_PRECISION"], os.environ["BRASA_TEST_OP"], os.environ.get("BRASA_CUDNN", "on"),
-                         *program[1:]]) + "\\n")
+    file.write(" ".join([tool, os.environ["BRASA_TEST_PRECISION"], ops, os.environ.get("BRASA_TEST_SHARE", "-"),
+                         os.environ.get("BRASA_CUDNN", "on"), os.path.basename(program[0]), *program[1:]]) + "\\n")
+if os.environ.get("MEET"):
+    open("here-%%d" %% os.getpid(), "w").close()
+    for _ in range(300):
+        if len([name for name in os.listdir() if name.startswith("here-")]) > 1:
+            break
+        time.sleep(0.1)
+    else:
+        sys.exit("alone")
 code = subprocess.run(program, env=dict(os.environ, FAKE_TOOL=tool)).returncode
 if not os.environ.get("BLIND"):
     print("========= ERROR SUMMARY: %%d errors" %% found if tool == "memcheck" else "========= RACECHECK SUMMARY: 0 hazards displayed")
@@ -241,34 +266,54 @@ def sanitize(*words, **environment):
                           env=dict(os.environ, **environment))
 
 
+def read_lines(name):
+    with open(name) as file:
+        return file.read().splitlines()
+
+
 def test_sanitize():
     script("test_ops", OPS % sys.executable)
     script("compute-sanitizer", SANITIZER % sys.executable)
-    r = sanitize("--seconds", "3", "--least", "1", "--precisions", "f32", SLOW="add")
-    check("stopped in time", r.returncode == 3 and "left: memcheck f32 add" in r.stdout, (r.returncode, r.stdout, r.stderr))
-    check("what was covered", "memcheck f32 conv2d: clean" in r.stdout and "memcheck f32 relu: clean" in r.stdout, r.stdout)
-    check("and what is left", "sanitizer: 2 of 8 looked at, 0 with findings, 6 left" in r.stdout, r.stdout)
-    r = sanitize("--precisions", "f32", BAD="add")
-    check("it goes on with what is left", r.returncode == 1 and "memcheck f32 conv2d" not in r.stdout, (r.returncode, r.stdout))
-    check("an error is told", "memcheck f32 relu6 add: FAILED: Invalid __global__ write of size 4 bytes, case kernels add 'x'" in r.stdout,
-          r.stdout)
-    check("the other tool is clean", "racecheck f32 relu relu6 add: clean" in r.stdout, r.stdout)
     r = sanitize("--precisions", "f32")
-    check("what failed is done again", r.returncode == 0 and "memcheck f32 relu6 add: clean" in r.stdout
-          and "8 of 8 looked at, 0 with findings, 0 left" in r.stdout, (r.returncode, r.stdout))
+    check("programs that are not built", r.returncode == 1 and "test_device_updates, test_parts, test_pictures: not beside" in r.stderr,
+          (r.returncode, r.stderr))
+    for name in ("test_device_updates", "test_parts", "test_pictures"):
+        script(name, PROGRAM % sys.executable)
+    # Of each tool 13 in f32: two programs, eight shares of conv2d, three ops. The tests of updates know bf16 alone.
+    r = sanitize("--seconds", "10", "--least", "1", "--precisions", "f32", "--tools", "memcheck", "--jobs", "1", SLOW="add")
+    check("stopped in time", r.returncode == 3 and "left: memcheck f32 add" in r.stdout, (r.returncode, r.stdout, r.stderr))
+    check("what was covered", all(f"memcheck f32 {unit}: clean" in r.stdout for unit in ("test_parts", "conv2d 1/8", "conv2d 8/8"))
+          and "memcheck f32 relu: clean" in r.stdout, r.stdout)
+    check("and what is left", "sanitizer: 11 of 13 looked at, 0 processes with findings, 2 left" in r.stdout, r.stdout)
+    r = sanitize("--precisions", "f32", "--jobs", "4", BAD="add")
+    check("it goes on with what is left", r.returncode == 1 and "memcheck f32 conv2d" not in r.stdout, (r.returncode, r.stdout))
+    check("an error is told", "memcheck f32 relu6, add: FAILED: Invalid __global__ write of size 4 bytes, case kernels add 'x' on 1x1; "
+          "see logs/sanitize-memcheck-f32-relu6-and-1.log" in r.stdout, r.stdout)
+    check("the other tool is clean", "racecheck f32 relu, relu6, add: clean" in r.stdout, r.stdout)
+    r = sanitize("--precisions", "f32")
+    check("what failed is done again", r.returncode == 0 and "memcheck f32 relu6, add: clean" in r.stdout
+          and "26 of 26 looked at, 0 processes with findings, 0 left" in r.stdout, (r.returncode, r.stdout))
+    covered = read_lines("logs/sanitized.txt")[1:]
+    check("each is on record once", len(covered) == len(set(covered)) == 26 and "racecheck f32 conv2d 3/8" in covered, covered)
     r = sanitize("--precisions", "f32")
     check("what is covered is not done again", r.returncode == 0 and "clean" not in r.stdout, (r.returncode, r.stdout))
-    r = sanitize("--precisions", "f32", "--tools", "memcheck", "--sources", "others")
-    check("with other sources all is", r.returncode == 0 and "memcheck f32 conv2d: clean" in r.stdout, (r.returncode, r.stdout))
-    with open("asked") as file:
-        lines = file.read().splitlines()
-    check("racecheck without libraries", "racecheck f32 conv2d off -v kernels" in lines and "memcheck f32 conv2d on -v kernels" in lines,
-          lines)
-    r = sanitize("--precisions", "bf16", "--tools", "racecheck", BLIND="yes")
+    lines = read_lines("asked")
+    check("racecheck without libraries", "racecheck f32 conv2d 2/8 off test_ops -v kernels" in lines
+          and "memcheck f32 conv2d 2/8 on test_ops -v kernels" in lines and "racecheck f32 - - off test_parts -v" in lines, lines)
+    check("no updates in floats", not any("test_device_updates" in line for line in lines), lines)
+    r = sanitize("--tools", "memcheck", "--sources", "others", "--jobs", "2", MEET="yes")
+    check("with other sources all is, two at once", r.returncode == 0 and "memcheck f32 conv2d 1/8: clean" in r.stdout
+          and "memcheck bf16 test_device_updates: clean" in r.stdout, (r.returncode, r.stdout))
+    r = sanitize("--precisions", "bf16", "--tools", "racecheck", "--sources", "others", BAD="test_parts")
+    check("a program that fails", r.returncode == 1 and "racecheck bf16 test_parts: FAILED: FAILED  some case" in r.stdout
+          and "13 processes" not in r.stdout, (r.returncode, r.stdout))
+    r = sanitize("--precisions", "bf16", "--tools", "racecheck", "--sources", "blind", BLIND="yes")
     check("one that looks at nothing", r.returncode == 1 and "racecheck did not look at it" in r.stdout, (r.returncode, r.stdout))
+    r = sanitize("--jobs", "0")
+    check("no jobs", r.returncode == 2 and "expected 1 or more, got 0" in r.stderr, (r.returncode, r.stderr))
     script("test_ops", "#!/bin/sh\necho conv2d\nexit 9\n")
     r = sanitize("--precisions", "bf16", "--tools", "memcheck")
-    check("a test that fails", r.returncode == 1 and "memcheck bf16 conv2d: FAILED: ended with 9" in r.stdout, (r.returncode, r.stdout))
+    check("a test that fails", r.returncode == 1 and "memcheck bf16 conv2d 1/8: FAILED: ended with 9" in r.stdout, (r.returncode, r.stdout))
 
 
 def find_torch():

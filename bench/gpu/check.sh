@@ -1,7 +1,7 @@
 #!/bin/bash
 # check.sh - builds, proves all ops and networks on this machine's GPU, and says what failed.
 #   bench/gpu/check.sh [FOLDER]                        ops, networks, trainings, PyTorch's numbers; logs go to FOLDER (build)
-#   bench/gpu/check.sh --sanitize [SECONDS] [FOLDER]   instead: the ops' cases under compute-sanitizer (sanitize.py)
+#   bench/gpu/check.sh --sanitize [SECONDS] [FOLDER]   instead: ops, updates, parts, pictures under compute-sanitizer
 #   bench/gpu/check.sh --kills N [FOLDER]              instead: N kills of trainings, whose ends must have the same bits
 # Exit codes: 0 all is well; 1 something failed; 3 --sanitize: nothing failed, but the time was over, the same again goes on.
 # But for --kills, engines of cuDNN are not timed meanwhile, which takes long: its first proposals are what is proved.

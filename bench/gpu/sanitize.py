@@ -1,22 +1,27 @@
 #!/usr/bin/env python3
-"""The cases of all ops on this machine's GPU under compute-sanitizer.
+"""The cases of all ops, and the tests of updates, parts and pictures, on this machine's GPU under compute-sanitizer.
 
     bench/gpu/sanitize.py --seconds 500     memcheck and racecheck, in floats and in 16 bits; again, until it ends with 0
 
-Some ops at a time run in a process of their own. What was covered is kept in --logs/sanitized.txt, a line for each op, tool
-and precision, and is not done again until a source changes; so a limit of time leaves a list of what is there and what is
-left. Racecheck looks at our own kernels alone, with cuDNN and cuBLASLt out of the way. Errors that calls of CUDA return are not counted: libraries
-ask for what may not be there. Exit codes: 0 all is covered and clean; 1 something was found or did not work; 3 ops are left
-for the next call.
+Some ops at a time run in a process of their own, an op with many cases in several, a test program in one; --jobs of them at
+once. What was covered is kept in --logs/sanitized.txt, a line for each op (or share of its cases, or program), tool and
+precision, and is not done again until a source changes; so a limit of time leaves a list of what is there and what is left.
+Racecheck looks at our own kernels alone, with cuDNN and cuBLASLt out of the way. Errors that calls of CUDA return are not
+counted: libraries ask for what may not be there. Exit codes: 0 all is covered and clean; 1 something was found or did not
+work; 3 some is left for the next call.
 """
-import argparse, os, re, shutil, signal, subprocess, sys, time
+import argparse, contextlib, os, re, shutil, signal, subprocess, sys, threading, time
+from concurrent.futures import ThreadPoolExecutor, as_completed
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 sys.dont_write_bytecode = True
 from sources import ROOT, hash_sources
 
 TOGETHER = 6  # ops in a process, which takes a few seconds to start
-HEAVY = ("conv2d", "dense", "batchnorm", "maxpool", "lrn")  # these alone
+HEAVY = {"conv2d": 8, "dense": 3, "batchnorm": 3, "maxpool": 2, "lrn": 2}  # these alone, in so many processes
+# Whole test programs, and the precisions that they know: None are all.
+PROGRAMS = {"test_device_updates": ("bf16",), "test_parts": None, "test_pictures": None}
+MOST_JOBS = 8
 FOUND = 86  # exit code of the sanitizer
 LEFT = 3
 CLEAN = {"memcheck": "ERROR SUMMARY: 0 errors", "racecheck": "RACECHECK SUMMARY: 0 hazards"}
@@ -34,44 +39,82 @@ def list_ops(tests):
     return [line for line in said.splitlines() if re.fullmatch(r"\w+", line)]
 
 
-def group(ops):
-    few = [op for op in ops if op not in HEAVY]
-    return [[op] for op in ops if op in HEAVY] + [few[i:i + TOGETHER] for i in range(0, len(few), TOGETHER)]
+def list_units(ops, precision):
+    """What is covered by itself: `test_parts`, `conv2d 2/8` (a share of its cases), `relu`; what takes long first."""
+    programs = [name for name, known in PROGRAMS.items() if not known or precision in known]
+    shares = [f"{op} {i + 1}/{HEAVY[op]}" for op in ops if op in HEAVY for i in range(HEAVY[op])]
+    return programs + shares + [op for op in ops if op not in HEAVY]
+
+
+def group(units):
+    """What a process does."""
+    alone = [u for u in units if u in PROGRAMS or " " in u]
+    few = [u for u in units if u not in alone]
+    return [[u] for u in alone] + [few[i:i + TOGETHER] for i in range(0, len(few), TOGETHER)]
+
+
+def count_cores():
+    return len(os.sched_getaffinity(0))
 
 
 class Job:
-    def __init__(self, o, tool, precision, ops, number):
-        self.o, self.tool, self.precision, self.ops = o, tool, precision, ops
-        self.log = os.path.join(o.logs, f"sanitize-{tool}-{precision}-{number}.log")
+    """Some units under a tool, in a process."""
+    running, stopping, lock = set(), False, threading.Lock()
+
+    def __init__(self, o, tool, precision, units):
+        self.o, self.tool, self.precision, self.units = o, tool, precision, units
+        name = re.sub(r"\W", "-", units[0]) + (f"-and-{len(units) - 1}" if len(units) > 1 else "")
+        self.log = os.path.join(o.logs, f"sanitize-{tool}-{precision}-{name}.log")
+        self.seconds = 0.0  # that it took
 
     def command(self):
-        return [self.o.sanitizer, "--tool", self.tool, "--error-exitcode", str(FOUND), "--report-api-errors", "no", self.o.tests,
-                "-v", "kernels"]
+        options = ["--tool", self.tool, "--error-exitcode", str(FOUND), "--report-api-errors", "no", "--show-backtrace", "no"]
+        if self.tool == "racecheck" and self.o.workers:
+            # Without that it starts as many as the machine has threads, which also counts those that are not ours.
+            options += ["--racecheck-num-workers", str(self.o.workers)]
+        program = [os.path.join(os.path.dirname(self.o.tests), self.units[0]), "-v"]
+        return [self.o.sanitizer, *options, *(program if self.units[0] in PROGRAMS else [self.o.tests, "-v", "kernels"])]
 
     def environment(self):
-        env = dict(os.environ, BRASA_TEST_DEVICE="cuda", BRASA_TEST_PRECISION=self.precision, BRASA_TEST_OP=",".join(self.ops),
-                   BRASA_TUNE="off")
+        env = dict(os.environ, BRASA_TEST_DEVICE="cuda", BRASA_TEST_PRECISION=self.precision, BRASA_TUNE="off")
+        for name in ("BRASA_TEST_OP", "BRASA_TEST_SHARE"):
+            env.pop(name, None)
+        if self.units[0] not in PROGRAMS:
+            op, _, share = self.units[0].partition(" ")
+            env["BRASA_TEST_OP"] = ",".join([op, *self.units[1:]])
+            if share:
+                env["BRASA_TEST_SHARE"] = share
         if self.tool == "racecheck":
             env.update(BRASA_CUDNN="off", BRASA_CUBLASLT="off")
         return env
 
-    def run(self, seconds):
-        """(Ops that are clean, why the others are not or None: there was no time.)"""
+    def run(self, end):
+        """(Units that are clean, why the others are not or None: there was no time.)"""
+        began = time.monotonic()
+        if end - began < self.o.least:
+            return [], None
         with open(self.log, "wb") as log:
-            process = subprocess.Popen(self.command(), env=self.environment(), stdout=log, stderr=subprocess.STDOUT,
-                                       start_new_session=True)
+            with Job.lock:
+                if Job.stopping:
+                    return [], None
+                process = subprocess.Popen(self.command(), env=self.environment(), stdout=log, stderr=subprocess.STDOUT,
+                                           start_new_session=True)
+                Job.running.add(process)
             try:
-                code = process.wait(seconds)
+                code = process.wait(end - began if self.o.seconds else None)
             except subprocess.TimeoutExpired:
-                os.killpg(process.pid, signal.SIGKILL)  # with the program that is looked at
+                Job.stop(process)
                 process.wait()
                 code = None
+            with Job.lock:
+                Job.running.discard(process)
+        self.seconds = time.monotonic() - began
         with open(self.log, errors="replace") as log:
             said = log.read()
         if code == 0 and CLEAN[self.tool] in said:
-            return self.ops, None
+            return self.units, None
         if code is None:
-            return self.ended(said), None if not findings(said) else findings(said)
+            return self.ended(said), findings(said)
         return [], findings(said) or (f"{self.tool} did not look at it" if code == 0 else f"ended with {code}: {last(said)}")
 
     def ended(self, said):
@@ -81,7 +124,20 @@ class Job:
             word = re.match(r"ok +kernels (\w+) ", line)
             if word and (not seen or seen[-1] != word.group(1)):
                 seen.append(word.group(1))
-        return [] if findings(said) else seen[:-1]
+        return [] if findings(said) or len(self.units) == 1 else seen[:-1]
+
+    @staticmethod
+    def stop(process):
+        """With the program that is looked at."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+
+    @staticmethod
+    def stop_all():
+        with Job.lock:
+            Job.stopping = True
+            for process in Job.running:
+                Job.stop(process)
 
 
 def findings(said):
@@ -90,7 +146,7 @@ def findings(said):
     bad = re.compile(r"========= (Invalid|Error|Misaligned|Race|Warning: Race|Program hit|Fatal|Uninitialized|Leaked)|FAILED ")
     for i, line in enumerate(lines):
         if bad.match(line):
-            case = next((re.sub(r"^\w+ +", "", later) for later in lines[i:] if re.match(r"(ok|FAILED) +kernels ", later)), "?")
+            case = next((re.sub(r"^\w+ +", "", later) for later in lines[i:] if re.match(r"(ok|FAILED) +\w+", later)), "?")
             return f"{line.strip('= ')}, case {case}"
     return None
 
@@ -113,9 +169,17 @@ def read_covered(path, sources):
     return set()
 
 
-def main():
+def count_workers(o):
+    """Threads of racecheck that look for hazards, for each job; 0: this sanitizer has no such option."""
+    said = subprocess.run([o.sanitizer, "--help"], capture_output=True, text=True).stdout
+    return max(1, count_cores() // (2 * o.jobs)) if "--racecheck-num-workers" in said else 0
+
+
+def parse_options():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--seconds", type=float, default=0, help="the time it may take (no limit)")
+    p.add_argument("--jobs", type=int, default=min(MOST_JOBS, max(1, count_cores() // 2)), metavar="N",
+                   help=f"processes at once (half of the cores, at most {MOST_JOBS}: here %(default)s)")
     p.add_argument("--tools", nargs="+", choices=sorted(CLEAN), default=sorted(CLEAN))
     p.add_argument("--precisions", nargs="+", choices=("f32", "tf32", "bf16"), default=["f32", "bf16"])
     p.add_argument("--logs", default=os.path.join(ROOT, "build"), metavar="FOLDER", help="(build)")
@@ -124,40 +188,73 @@ def main():
     p.add_argument("--least", type=float, default=20, metavar="SECONDS", help="with less left no process is started (20)")
     p.add_argument("--sanitizer", default=find_sanitizer(), metavar="PROGRAM")
     o = p.parse_args()
+    if o.jobs < 1:
+        p.error(f"--jobs: expected 1 or more, got {o.jobs}")
+    return o
+
+
+def find_missing(o, ops):
+    """What it cannot begin without, or None."""
+    missing = [name for name in PROGRAMS if not os.access(os.path.join(os.path.dirname(o.tests), name), os.X_OK)]
+    if not ops:
+        return f"{o.tests} lists no ops"
+    return f"{', '.join(missing)}: not beside {o.tests}; ninja builds it" if missing else None
+
+
+def run_jobs(o, jobs, end, kept):
+    """(How many failed, the lines of what is left); tells of each job when it is over."""
+    failed, left = 0, []
+    with ThreadPoolExecutor(o.jobs) as pool:
+        waiting = {pool.submit(job.run, end): job for job in jobs}
+        try:
+            for future in as_completed(waiting):
+                job, (clean, why) = waiting[future], future.result()
+                name = f"{job.tool} {job.precision}"
+                others = [unit for unit in job.units if unit not in clean]
+                with open(kept, "a") as file:
+                    file.writelines(f"{name} {unit}\n" for unit in clean)
+                if why:
+                    failed += 1
+                    print(f"{name} {', '.join(others)}: FAILED: {why}; see {job.log}", flush=True)
+                else:
+                    left += [f"{name} {unit}" for unit in others]
+                if clean:
+                    print(f"{name} {', '.join(clean)}: clean, {job.seconds:.0f} s", flush=True)
+        except BaseException:  # a key, a signal, a disk that is full: nothing goes on behind it
+            for future in waiting:
+                future.cancel()
+            Job.stop_all()
+            raise
+    return failed, left
+
+
+def main():
+    o = parse_options()
     end = time.monotonic() + o.seconds if o.seconds else float("inf")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     if not o.sanitizer:
         print("sanitize.py: there is no compute-sanitizer here; it comes with CUDA's toolkit", file=sys.stderr)
         return 1
+    ops = list_ops(o.tests)
+    missing = find_missing(o, ops)
+    if missing:
+        print(f"sanitize.py: {missing}", file=sys.stderr)
+        return 1
+    o.workers = count_workers(o)
     os.makedirs(o.logs, exist_ok=True)
     kept = os.path.join(o.logs, "sanitized.txt")
-    covered, failed, left = read_covered(kept, o.sources), 0, []
-    ops = list_ops(o.tests)
-    if not ops:
-        print(f"sanitize.py: {o.tests} lists no ops", file=sys.stderr)
-        return 1
+    covered = read_covered(kept, o.sources)
+    jobs, total = [], 0
     for tool in o.tools:
         for precision in o.precisions:
-            todo = [op for op in ops if f"{tool} {precision} {op}" not in covered]
-            for number, some in enumerate(group(todo)):
-                if end - time.monotonic() < o.least:
-                    left += [f"{tool} {precision} {op}" for op in some]
-                    continue
-                began = time.monotonic()
-                clean, why = Job(o, tool, precision, some, number).run(end - began if o.seconds else None)
-                with open(kept, "a") as file:
-                    file.writelines(f"{tool} {precision} {op}\n" for op in clean)
-                others = [op for op in some if op not in clean]
-                if why:
-                    failed += 1
-                    print(f"{tool} {precision} {' '.join(others)}: FAILED: {why}", flush=True)
-                else:
-                    left += [f"{tool} {precision} {op}" for op in others]
-                if clean:
-                    print(f"{tool} {precision} {' '.join(clean)}: clean, {time.monotonic() - began:.0f} s", flush=True)
-    for line in left:
+            units = list_units(ops, precision)
+            total += len(units)
+            jobs += [Job(o, tool, precision, some)
+                     for some in group([u for u in units if f"{tool} {precision} {u}" not in covered])]
+    failed, left = run_jobs(o, jobs, end, kept)
+    for line in sorted(left):
         print(f"left: {line}")
-    print(f"sanitizer: {len(ops) * len(o.tools) * len(o.precisions) - len(left)} of "
-          f"{len(ops) * len(o.tools) * len(o.precisions)} looked at, {failed} with findings, {len(left)} left")
+    print(f"sanitizer: {total - len(left)} of {total} looked at, {failed} processes with findings, {len(left)} left")
     return 1 if failed else LEFT if left else 0
 
 
