@@ -170,8 +170,8 @@ TEST(record)
     CHECK(kept_find(&k, "gpu", "conv 1", true) != NULL);
     CHECK(!kept_find(&k, "gpu", "conv 2", true)); /* which the run was made without */
     CHECK(kept_find(&k, "gpu", "conv 2", false) != NULL);
-    CHECK_STATUS(kept_recall(&k, in_folder("nothing")), BRASA_OK);
     kept_put(&k, "gpu", "conv 3", "third");
+    CHECK_STATUS(kept_recall(&k, path), BRASA_OK); /* for another session of the run: it stays what was used */
     const char *again = in_folder("again.txt");
     CHECK_STATUS(kept_record(&k, again), BRASA_OK);
     CHECK_INT(count_lines(again), 3);
@@ -183,6 +183,39 @@ TEST(record)
     CHECK_TEXT(value_of(&k, "gpu", "conv 1"), "first");
     kept_close(&k);
     CHECK(kept_record(&k, "/nowhere/record.txt") != BRASA_OK);
+}
+
+/* One run after the other in a process: the second has nothing of the first one's record. */
+TEST(another_record)
+{
+    kept k;
+    set_up("runs");
+    const char *one = in_folder("one.txt"), *two = in_folder("two.txt");
+    write_text(one, HEAD "\ngpu\tconv 1\tof one\ngpu\tconv 2\tof one\n");
+    write_text(two, HEAD "\ngpu\tconv 3\tof two\n");
+    kept_open(&k, ctx);
+    kept_put(&k, "gpu", "conv 1", "timed");
+    kept_close(&k);
+    CHECK_STATUS(kept_recall(&k, one), BRASA_OK);
+    CHECK_STATUS(kept_recall(&k, one), BRASA_OK); /* twice: it does not come before itself */
+    kept_line *used = kept_find(&k, "gpu", "conv 2", true);
+    REQUIRE(used != NULL);
+    used->used = true;
+    CHECK_TEXT(value_of(&k, "gpu", "conv 1"), "of one");
+    CHECK_STATUS(kept_recall(&k, two), BRASA_OK);
+    CHECK(!kept_find(&k, "gpu", "conv 1", true) && !kept_find(&k, "gpu", "conv 2", true));
+    CHECK(kept_find(&k, "gpu", "conv 3", true) != NULL);
+    CHECK_TEXT(value_of(&k, "gpu", "conv 1"), "timed"); /* as before the first record */
+    CHECK(!kept_find(&k, "gpu", "conv 2", false));
+    CHECK_TEXT(used->value, "of one"); /* for a plan that has it */
+    const char *record = in_folder("third.txt");
+    CHECK_STATUS(kept_record(&k, record), BRASA_OK);
+    CHECK_INT(count_lines(record), 2); /* its own line alone */
+    CHECK_STATUS(kept_recall(&k, in_folder("nothing")), BRASA_OK);
+    CHECK(!kept_find(&k, "gpu", "conv 3", false));
+    kept_put(&k, "gpu", "conv 2", "timed, too");
+    CHECK_TEXT(value_of(&k, "gpu", "conv 2"), "timed, too");
+    kept_close(&k);
 }
 
 TEST(cleared_up)

@@ -127,15 +127,23 @@ void cublaslt_open(cuda_queue *q, device *d)
     q->cublaslt = lib;
 }
 
+void cublaslt_forget(cuda_queue *q)
+{
+    struct cublaslt *lib = q->cublaslt;
+    for (finding *f = lib ? lib->findings : NULL, *next; f; f = next) {
+        next = f->next;
+        mem_put(q->ctx, f);
+    }
+    if (lib)
+        lib->findings = NULL;
+}
+
 void cublaslt_close(cuda_queue *q)
 {
     struct cublaslt *lib = q->cublaslt;
     if (!lib)
         return;
-    for (finding *f = lib->findings, *next; f; f = next) {
-        next = f->next;
-        mem_put(q->ctx, f);
-    }
+    cublaslt_forget(q);
     lib->destroy(lib->handle);
     mem_put(q->ctx, lib);
     q->cublaslt = NULL;

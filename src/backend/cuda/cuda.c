@@ -62,7 +62,9 @@ static brasa_status cuda_record(device *d, const char *path)
 
 static brasa_status cuda_recall(device *d, const char *path)
 {
-    return kept_recall(&((cuda_device *)d->data)->kept, path);
+    cuda_device *c = d->data;
+    cublaslt_forget(&c->queue); /* what it knows may be another run's */
+    return kept_recall(&c->kept, path);
 }
 
 static void cuda_close(device *d)

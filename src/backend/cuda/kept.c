@@ -102,8 +102,10 @@ static kept_line *set_line(kept *k, const char *machine, const char *problem, co
 {
     const char *copy = pool_text(&k->pool, "%s", value);
     kept_line *l = copy ? add_line(k, machine, problem) : NULL;
-    if (l)
+    if (l) {
         l->value = copy;
+        l->gone = false;
+    }
     return l;
 }
 
@@ -136,8 +138,10 @@ static bool read_line(kept *k, char *line, bool record)
     const kept_line *old = look_up(k, machine, problem);
     if (old && !record && (old->recorded || old->fresh))
         return true;
+    const char *before = !old || old->gone ? NULL : old->recorded ? old->before : old->value;
     kept_line *l = set_line(k, machine, problem, value);
     if (l && record) {
+        l->before = before;
         l->recorded = true;
         l->fresh = false;
     }
@@ -190,7 +194,7 @@ static brasa_status write_line(replacement *r, const kept_line *l)
 
 static bool is_wanted(const kept_line *l, bool record)
 {
-    return l->value && (!record || l->used || l->recorded);
+    return l->value && !l->gone && (!record || l->used || l->recorded);
 }
 
 static brasa_status write_file(const kept *k, const char *path, bool record)
@@ -272,7 +276,7 @@ kept_line *kept_find(kept *k, const char *machine, const char *problem, bool rec
 {
     load(k);
     kept_line *l = look_up(k, machine, problem);
-    return l && l->value && (l->recorded || !recorded) ? l : NULL;
+    return l && l->value && !l->gone && (l->recorded || !recorded) ? l : NULL;
 }
 
 kept_line *kept_put(kept *k, const char *machine, const char *problem, const char *value)
@@ -317,9 +321,32 @@ void kept_save(kept *k)
     pool_free(&all.pool);
 }
 
+/* Of the run before: what its record said, and that anything was used for it. */
+static void forget_run(kept *k)
+{
+    kept_save(k); /* a record takes the place of what is fresh */
+    for (int i = 0; i < k->count; i++) {
+        kept_line *l = k->line[i];
+        if (l->recorded && l->before)
+            l->value = l->before;
+        else if (l->recorded)
+            l->gone = true;
+        l->before = NULL;
+        l->recorded = l->used = false;
+    }
+}
+
 brasa_status kept_recall(kept *k, const char *path)
 {
     load(k);
+    if (!k->record || strcmp(k->record, path) != 0) {
+        const char *record = pool_text(&k->pool, "%s", path);
+        if (!record)
+            return fail_memory(k->ctx, strlen(path));
+        if (k->record)
+            forget_run(k);
+        k->record = record;
+    }
     return read_file(k, path, true) ? BRASA_OK : fail_memory(k->ctx, 0);
 }
 

@@ -19,9 +19,11 @@ enum { KEPT_MOST_LINES = 8192 /* in the file: the oldest give way */, KEPT_VALUE
 typedef struct kept_line {
     const char *machine, *problem, *value;
     uint64_t hash;
-    bool fresh;    /* chosen here, and not in the file yet */
-    bool recorded; /* comes from a run's record */
-    bool used;     /* something was opened with it */
+    bool fresh;         /* chosen here, and not in the file yet */
+    bool recorded;      /* comes from a run's record */
+    bool used;          /* something was opened with it */
+    bool gone;          /* only another run's record said it; whoever has the line may still read it */
+    const char *before; /* what held before the record said otherwise, or NULL */
 } kept_line;
 
 typedef struct kept {
@@ -33,8 +35,9 @@ typedef struct kept {
     kept_line **slot; /* the same by their hash */
     int slots;        /* a power of two */
     int fresh;
-    int64_t saved; /* when the file was written, or the first choice made, by a clock that only goes forward; 0:
-                      neither */
+    const char *record; /* the path of the run's, or NULL */
+    int64_t saved;      /* when the file was written, or the first choice made, by a clock that only goes forward; 0:
+                           neither */
 } kept;
 
 void kept_open(kept *k, brasa_context *ctx);
@@ -51,7 +54,8 @@ kept_line *kept_put(kept *k, const char *machine, const char *problem, const cha
  * gone with the process. */
 void kept_save(kept *k);
 
-/* Reads a run's record; one that is not there, or no such file, says nothing. BRASA_OUT_OF_MEMORY, or BRASA_OK. */
+/* Reads a run's record; one that is not there, or no such file, says nothing. What the record of another run said, or
+ * was used for it, holds no longer. BRASA_OUT_OF_MEMORY, or BRASA_OK. */
 brasa_status kept_recall(kept *k, const char *path);
 /* Writes one: what was used, and what a record said before. */
 brasa_status kept_record(const kept *k, const char *path);
