@@ -3,7 +3,8 @@
  * The library lists algorithms for a product, the best first by its own estimate. Up to CANDIDATES of them run on
  * numbers in memory of their own, and the fastest is kept (kept.h), for the next product of the same sizes too. Only
  * algorithms that add up in floats are asked for, and those that split a sum do it in two steps, not by atomic
- * additions.
+ * additions. Whether an activation is done with a product depends on the product alone: algorithms prove themselves
+ * on a corner of it, for which there is memory on any GPU.
  */
 #include "backend/cuda/cublaslt_parts.h"
 #include "backend/cuda/libraries.h"
@@ -13,6 +14,7 @@
 #include <string.h>
 
 enum { CANDIDATES = 8, ROUNDS = 5 };
+enum { CORNER = 512 };                                         /* rows and columns, at most */
 enum { ALIGNMENT = 64 };                                       /* of tensors: PLAN_ALIGN */
 enum { WORKSPACE = LT_MOST_WORKSPACE, WORKSPACE_ALIGN = 256 }; /* at most, and what the library demands */
 enum { SWEEP = 64 << 20 };                                     /* more than the caches hold */
@@ -213,6 +215,17 @@ static cublasStatus_t describe(const struct cublaslt *lib, cublaslt_plan *plan)
     return status;
 }
 
+static void forget_description(const cublaslt_plan *plan)
+{
+    const struct cublaslt *lib = plan->queue->cublaslt;
+    cublasLtMatrixLayout_t matrices[3] = {plan->a, plan->b, plan->d};
+    for (int i = 0; i < 3; i++)
+        if (matrices[i])
+            lib->layout_destroy(matrices[i]);
+    if (plan->what)
+        lib->desc_destroy(plan->what);
+}
+
 /* What the library proposes; returns how many. */
 static int propose(const struct cublaslt *lib, const cublaslt_plan *plan, cublasLtMatmulHeuristicResult_t *list)
 {
@@ -310,8 +323,9 @@ static bool too_large(const cublaslt_product *p)
     return 2 * m * n * k > most_flops || (m * k + k * n + m * n) * (p->bf16 ? 2 : 4) > most_bytes;
 }
 
-/* False: the product is too large to be tried, or there is no memory for it. */
-static bool room_open(const cublaslt_plan *plan, room *r)
+/* With so many bytes to sweep the caches with. False: the product is too large to be tried, or there is no memory for
+ * it. */
+static bool room_open(const cublaslt_plan *plan, size_t sweep, room *r)
 {
     enum { PLACES = 4 };
     const cublaslt_product *p = &plan->product;
@@ -328,7 +342,7 @@ static bool room_open(const cublaslt_plan *plan, room *r)
     r->pattern = mem_get(q->ctx, PATTERN);
     cudaError_t error = r->pattern ? cudaSuccess : cudaErrorMemoryAllocation;
     if (error == cudaSuccess)
-        error = cudaMalloc((void **)&r->block, offset[PLACES] + SWEEP);
+        error = cudaMalloc((void **)&r->block, offset[PLACES] + sweep);
     if (error == cudaSuccess)
         make_numbers(r->pattern, p->bf16);
     for (int i = 0; i < PLACES && error == cudaSuccess; i++) {
@@ -352,6 +366,19 @@ static bool room_open(const cublaslt_plan *plan, room *r)
 static cublasStatus_t try_once(const cublaslt_plan *plan, const cublasLtMatmulHeuristicResult_t *c, const room *r)
 {
     return start(plan, &c->algo, r->a, r->b, r->d, r->vector, r->workspace, c->workspaceSize);
+}
+
+/* Whether the library takes an algorithm for a plan; *workspace becomes what it needs then. */
+static bool is_taken(const cublaslt_plan *plan, const cublasLtMatmulAlgo_t *algorithm, size_t *workspace)
+{
+    const struct cublaslt *lib = plan->queue->cublaslt;
+    cublasLtMatmulHeuristicResult_t result = {0};
+    if (lib->check(lib->handle, plan->what, plan->a, plan->b, plan->d, plan->d, algorithm, &result) !=
+            CUBLAS_STATUS_SUCCESS ||
+        result.state != CUBLAS_STATUS_SUCCESS || result.workspaceSize > WORKSPACE)
+        return false;
+    *workspace = result.workspaceSize;
+    return true;
 }
 
 /* In nanoseconds with cold caches, the middle one of several; -1: it does not run after all. Sweeping the caches
@@ -381,32 +408,54 @@ static int64_t time_of(const cublaslt_plan *plan, const cublasLtMatmulHeuristicR
 
 /* Whether what is not a number comes out of the activation as such, as it does from our relu: a network that has gone
  * astray must not look well. B is full of them. */
-static bool keeps_nan(const cublaslt_plan *plan, const cublasLtMatmulHeuristicResult_t *c, const room *r)
+static bool keeps_nan(const cublaslt_plan *corner, const cublasLtMatmulAlgo_t *algorithm, const room *r)
 {
-    const size_t size = plan->product.bf16 ? 2 : 4;
-    const cudaStream_t stream = plan->queue->stream;
+    const size_t size = corner->product.bf16 ? 2 : 4;
+    const cudaStream_t stream = corner->queue->stream;
+    cublasLtMatmulHeuristicResult_t c = {.algo = *algorithm};
     uint32_t bits = 0;
-    if (cudaMemsetAsync(r->d, 0, size, stream) != cudaSuccess || try_once(plan, c, r) != CUBLAS_STATUS_SUCCESS ||
+    if (!is_taken(corner, algorithm, &c.workspaceSize) || cudaMemsetAsync(r->d, 0, size, stream) != cudaSuccess ||
+        try_once(corner, &c, r) != CUBLAS_STATUS_SUCCESS ||
         cudaMemcpyAsync(&bits, r->d, size, cudaMemcpyDeviceToHost, stream) != cudaSuccess ||
         cudaStreamSynchronize(stream) != cudaSuccess)
         return false;
-    bits = plan->product.bf16 ? bits << 16 : bits;
+    bits = corner->product.bf16 ? bits << 16 : bits;
     return (bits & 0x7fffffff) > 0x7f800000;
 }
 
-/* Leaves those of the list that keep them; returns how many. */
-static int drop_careless(const cublaslt_plan *plan, cublasLtMatmulHeuristicResult_t *list, int count, const room *r)
+/* A product of the same kind, no larger than CORNER. */
+static cublasStatus_t corner_open(const cublaslt_plan *plan, cublaslt_plan *corner)
 {
-    const cudaStream_t stream = plan->queue->stream;
-    int careful = 0;
-    if (cudaMemsetAsync(r->b, 0xff, r->bytes_b, stream) != cudaSuccess)
-        return 0;
-    for (int i = 0; i < count; i++)
-        if (keeps_nan(plan, &list[i], r))
-            list[careful++] = list[i];
-    if (fill(r->b, r->bytes_b, r->pattern, stream) != cudaSuccess) /* numbers again, for what follows */
-        return 0;
-    return careful;
+    cublaslt_product *p = &corner->product;
+    *corner = (cublaslt_plan){.queue = plan->queue, .product = plan->product};
+    p->m = p->m < CORNER ? p->m : CORNER;
+    p->n = p->n < CORNER ? p->n : CORNER;
+    p->k = p->k < CORNER ? p->k : CORNER;
+    p->line_b = 0;
+    return describe(plan->queue->cublaslt, corner);
+}
+
+/* Leaves those of the list that keep what is not a number. */
+static brasa_status drop_careless(const cublaslt_plan *plan, cublasLtMatmulHeuristicResult_t *list, int *count)
+{
+    const int listed = *count;
+    cublaslt_plan corner;
+    room r = {0};
+    brasa_status status = BRASA_OK;
+    *count = 0;
+    if (corner_open(plan, &corner) == CUBLAS_STATUS_SUCCESS) {
+        if (!room_open(&corner, 0, &r))
+            status = fail(plan->queue->ctx, BRASA_OUT_OF_MEMORY,
+                          "cuBLASLt: no memory on the GPU to try an algorithm, which takes %d MB",
+                          (WORKSPACE >> 20) + (4 * CORNER * CORNER * 3 >> 20) + 1);
+        else if (cudaMemsetAsync(r.b, 0xff, r.bytes_b, plan->queue->stream) == cudaSuccess)
+            for (int i = 0; i < listed; i++)
+                if (keeps_nan(&corner, &list[i].algo, &r))
+                    list[(*count)++] = list[i];
+    }
+    room_close(plan->queue, &r);
+    forget_description(&corner);
+    return status;
 }
 
 /* --- findings -------------------------------------------------------------------------------------------------- */
@@ -418,60 +467,58 @@ static bool same_product(const cublaslt_product *x, const cublaslt_product *y)
            x->extra == y->extra;
 }
 
-static void find_best(const cublaslt_plan *plan, finding *f)
+/* The quickest of a list, by f->nanoseconds, or -1. */
+static int find_quickest(const cublaslt_plan *plan, const cublasLtMatmulHeuristicResult_t *list, int count,
+                         const room *r, finding *f)
+{
+    int best = -1;
+    for (int i = 0; i < count; i++) {
+        const int64_t time = time_of(plan, &list[i], r);
+        f->timed += time >= 0;
+        if (time < 0 || (best >= 0 && time >= f->nanoseconds))
+            continue;
+        best = i;
+        f->nanoseconds = time;
+    }
+    return best;
+}
+
+static brasa_status find_best(const cublaslt_plan *plan, finding *f)
 {
     cublasLtMatmulHeuristicResult_t list[CANDIDATES];
     room r = {0};
     int count = propose(plan->queue->cublaslt, plan, list), best = 0;
-    const bool relu = has_relu(&plan->product), timed = plan->product.choosing == CHOOSE_TIMED;
-    const bool tried = count > 0 && (relu || timed) && room_open(plan, &r);
     f->listed = count;
-    f->tried = tried;
-    if (relu)
-        count = tried ? drop_careless(plan, list, count, &r) : 0;
-    if (tried && timed) {
-        best = -1;
-        for (int i = 0; i < count; i++) {
-            const int64_t time = time_of(plan, &list[i], &r);
-            f->timed += time >= 0;
-            if (time < 0 || (best >= 0 && time >= f->nanoseconds))
-                continue;
-            best = i;
-            f->nanoseconds = time;
-        }
+    if (has_relu(&plan->product) && count > 0) {
+        const brasa_status status = drop_careless(plan, list, &count);
+        if (status != BRASA_OK)
+            return status;
     }
+    f->tried = f->listed > 0 && plan->product.choosing == CHOOSE_TIMED && room_open(plan, SWEEP, &r);
+    if (f->tried)
+        best = find_quickest(plan, list, count, &r, f);
     room_close(plan->queue, &r);
     f->found = count > 0 && best >= 0;
     if (f->found) {
         f->algorithm = list[best].algo;
         f->workspace = list[best].workspaceSize;
     }
+    return BRASA_OK;
 }
 
 /* --- findings that are kept ------------------------------------------------------------------------------------ */
-
-/* Whether the library takes it: it may be of a file that somebody has changed. */
-static bool is_taken(const cublaslt_plan *plan, finding *f)
-{
-    const struct cublaslt *lib = plan->queue->cublaslt;
-    cublasLtMatmulHeuristicResult_t result = {0};
-    if (!f->found)
-        return true;
-    if (lib->check(lib->handle, plan->what, plan->a, plan->b, plan->d, plan->d, &f->algorithm, &result) !=
-            CUBLAS_STATUS_SUCCESS ||
-        result.state != CUBLAS_STATUS_SUCCESS || result.workspaceSize > WORKSPACE)
-        return false;
-    f->workspace = result.workspaceSize > f->workspace ? result.workspaceSize : f->workspace;
-    return true;
-}
 
 static bool recall(const cublaslt_plan *plan, finding *f, const char *problem)
 {
     kept_line *line = kept_find(plan->queue->kept, plan->queue->cublaslt->machine, problem,
                                 plan->product.choosing == CHOOSE_RECORDED);
     finding known = *f;
-    if (!line || !cublaslt_parse(line->value, &known) || !is_taken(plan, &known))
+    size_t workspace = 0;
+    if (!line || !cublaslt_parse(line->value, &known))
         return false;
+    if (known.found && !is_taken(plan, &known.algorithm, &workspace)) /* of a file that somebody has changed, say */
+        return false;
+    known.workspace = workspace > known.workspace ? workspace : known.workspace;
     line->used = true;
     known.choice = line;
     *f = known;
@@ -479,17 +526,18 @@ static bool recall(const cublaslt_plan *plan, finding *f, const char *problem)
 }
 
 /* Looks for a finding in what is kept, or finds it out. */
-static void find_out(const cublaslt_plan *plan, finding *f)
+static brasa_status find_out(const cublaslt_plan *plan, finding *f)
 {
     char problem[LT_PROBLEM_SIZE], words[KEPT_VALUE_SIZE];
     cublaslt_name(&plan->product, problem);
     if (plan->product.choosing != CHOOSE_FIRST && recall(plan, f, problem))
-        return;
-    find_best(plan, f);
-    if (plan->product.choosing != CHOOSE_TIMED || !f->tried) /* too large for that, or there was no memory */
-        return;
+        return BRASA_OK;
+    const brasa_status status = find_best(plan, f);
+    if (status != BRASA_OK || !f->tried) /* by the clock: too large for that, or there was no memory */
+        return status;
     cublaslt_print(f, words);
     f->choice = kept_put(plan->queue->kept, plan->queue->cublaslt->machine, problem, words);
+    return BRASA_OK;
 }
 
 /* Sets plan->best. */
@@ -504,7 +552,11 @@ static brasa_status look_up(cublaslt_plan *plan)
         if (!f)
             return fail_memory(plan->queue->ctx, sizeof *f);
         f->product = plan->product;
-        find_out(plan, f);
+        const brasa_status status = find_out(plan, f);
+        if (status != BRASA_OK) {
+            mem_put(plan->queue->ctx, f);
+            return status;
+        }
         f->next = lib->findings;
         lib->findings = f;
     }
@@ -537,13 +589,7 @@ void cublaslt_plan_free(cublaslt_plan *plan)
 {
     if (!plan)
         return;
-    const struct cublaslt *lib = plan->queue->cublaslt;
-    cublasLtMatrixLayout_t matrices[3] = {plan->a, plan->b, plan->d};
-    for (int i = 0; i < 3; i++)
-        if (matrices[i])
-            lib->layout_destroy(matrices[i]);
-    if (plan->what)
-        lib->desc_destroy(plan->what);
+    forget_description(plan);
     mem_put(plan->queue->ctx, plan);
 }
 

@@ -18,7 +18,7 @@ typedef struct finding {
     size_t workspace;
     int64_t nanoseconds;
     int listed, timed;
-    bool tried;              /* on the GPU */
+    bool tried;              /* on the GPU, by the clock */
     const kept_line *choice; /* NULL: it was not chosen by the clock */
     struct finding *next;
 } finding;
