@@ -351,13 +351,19 @@ static run dense_start(int inputs, int outputs, int batch, brasa_session_options
     return r;
 }
 
-static const char *kernel_of(const run *r, const char *op, const char *layer)
+static const node *node_of(const run *r, const char *op, const char *layer)
 {
     const graph *g = &r->s->current->graph;
     for (int i = 0; i < g->nnodes; i++)
         if (strcmp(g->nodes[i].op->name, op) == 0 && strcmp(g->nodes[i].name, layer) == 0)
-            return g->nodes[i].kernel->name;
-    return "none";
+            return &g->nodes[i];
+    return NULL;
+}
+
+static const char *kernel_of(const run *r, const char *op, const char *layer)
+{
+    const node *n = node_of(r, op, layer);
+    return n ? n->kernel->name : "none";
 }
 
 /* How far the steps of `got` lead from those of `want`, as part of what these changed since `before`. */
@@ -447,6 +453,31 @@ TEST(large_dense)
         run_end(&want);
         run_end(&before);
     }
+}
+
+/* What the library chose for it by the clock is told, for explain --tuned. */
+TEST(choice_of_large_dense)
+{
+    DEVICE_ONLY();
+    if (!strstr(device_context()->device->about, "cuBLASLt"))
+        SKIP("no cuBLASLt");
+    const char *word = getenv("BRASA_TUNE");
+    char *before = word ? strdup(word) : NULL;
+    unsetenv("BRASA_TUNE");
+    setenv("BRASA_CACHE", "off", 1);
+    const brasa_tuning clock = {.measure = true};
+    run r =
+        dense_start(16384, 1100, 16,
+                    (brasa_session_options){.optimizer = "sgd lr=0.1", .precision = BRASA_BF16, .tuning = &clock});
+    const node *n = r.s ? node_of(&r, "dense_update", "large") : NULL;
+    device_choice c;
+    if (CHECK(n && n->kernel->choice && n->kernel->choice(n->state, &c)))
+        CHECK_HAS(c.problem, "product bf16 16384x");
+    run_end(&r);
+    unsetenv("BRASA_CACHE");
+    if (before)
+        setenv("BRASA_TUNE", before, 1);
+    free(before);
 }
 
 /* Numbers come back as they were given, NaN as NaN. */

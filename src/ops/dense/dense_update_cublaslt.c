@@ -199,6 +199,13 @@ static brasa_status run(const step *s)
     return cuda_started(s);
 }
 
+/* Of the pieces but the last one. */
+static bool tell_choice(const void *state, device_choice *out)
+{
+    const cublaslt_plan *plan = ((const pieces *)state)->plan[0];
+    return plan && cublaslt_tell_choice(plan, out);
+}
+
 /* --- the kernels -------------------------------------------------------------------------------------------------
  */
 
@@ -207,7 +214,7 @@ static brasa_status run(const step *s)
         "dense_update",                                                                                              \
         {                                                                                                            \
             .name = kernel_name, .real = F32, .supports = supports_hook, .layouts = dense_update_cuda_layouts,       \
-            .open = open_hook, .close = pieces_close, .workspace = workspace, .run = run                             \
+            .open = open_hook, .close = pieces_close, .workspace = workspace, .run = run, .choice = tell_choice      \
         }                                                                                                            \
     }
 extern const backend_kernel dense_update_cuda[];
