@@ -273,6 +273,44 @@ static void refuse(brasa_graph *g, brasa_session_options o, const char *says)
     brasa_graph_free(g);
 }
 
+static bool keep_text(void *user, const char *text, size_t length)
+{
+    char *to = user;
+    strncat(to, text, length);
+    return true;
+}
+
+/* A step's time is that of its parts, which are not all as large, and of the update behind them, counted once. */
+TEST(profile)
+{
+    static char text[1 << 16];
+    brasa_context *ctx = NULL;
+    brasa_session *s = NULL;
+    CHECK_STATUS(brasa_context_new(&(brasa_context_options){.threads = 1}, &ctx), BRASA_OK);
+    brasa_graph *g = network(ctx);
+    const brasa_session_options o = {.batch = BATCH, .parts = 3, .kernels = "_ref", .optimizer = "sgd lr=0.1"};
+    CHECK_STATUS(brasa_session_new(g, &o, &s), BRASA_OK);
+    task t = task_new(CLASSES, PIXELS, BATCH - 1, 0.5);
+    task_fill(&t, 0);
+    if (s) {
+        CHECK_STATUS(brasa_use(s, true, BATCH - 1), BRASA_OK);
+        for (int i = 0; i < 2; i++) { /* the first time is forgotten */
+            brasa_session_profile(s, true);
+            for (int k = 0; k < 2; k++)
+                train_on(s, &t, false);
+        }
+        CHECK_STATUS(brasa_session_explain(s, BRASA_EXPLAIN_PROFILE, keep_text, text), BRASA_OK);
+    }
+    CHECK_HAS(text, "training, batch 11 in parts of 4, 1 thread: ");
+    CHECK_HAS(text, "a step, mean of 2\n");
+    CHECK_HAS(text, "  sgd_ref, 8\n");     /* weights and biases of four layers */
+    CHECK_HAS(text, "  maxpool_ref, 2\n"); /* of parts of four samples and of three */
+    brasa_session_free(s);
+    brasa_graph_free(g);
+    brasa_context_free(ctx);
+    task_free(&t);
+}
+
 TEST(refused)
 {
     CASE("batch norm");

@@ -3,23 +3,9 @@
  * Times are those of nodes that ran one by one, a GPU's by its own clock; what is lost or won between them is not in
  * there. Updates that a GPU starts together were timed together, and each has its share of that. */
 #include "train/explain_parts.h"
+#include "train/spent.h"
 
-#include <stdlib.h>
 #include <string.h>
-
-/* What nodes of one kernel, or one node, took in a step. */
-typedef struct spent {
-    const kernel *kernel;
-    const node *node; /* of one */
-    int nodes;
-    double nanoseconds, flops, bytes;
-} spent;
-
-static int by_time(const void *a, const void *b)
-{
-    const double x = ((const spent *)a)->nanoseconds, y = ((const spent *)b)->nanoseconds;
-    return (x < y) - (x > y);
-}
 
 static bool is_timed(const program *p)
 {
@@ -36,40 +22,26 @@ static const program *find_profiled(const brasa_session *s)
     return best;
 }
 
-static spent spent_of(const program *p, const step *s)
+/* What belongs to a step with the program, and in *steps how many there were: where a batch is in parts, the programs
+ * of all parts and the one that updates. */
+static int list_nodes(const brasa_session *s, const program *p, spent *list, int64_t *steps)
 {
-    return (spent){.kernel = s->kernel,
-                   .node = s->node,
-                   .nodes = 1,
-                   .nanoseconds = (double)s->nanoseconds / (double)s->runs,
-                   .flops = flops_of(&p->graph, s->node),
-                   .bytes = (double)traffic_of(&p->graph, s->node)};
+    int count = 0;
+    *steps = p->steps[0].runs;
+    if (!p->graph.in_parts)
+        return spent_add(p, list, 0);
+    for (const program *part = s->programs; part; part = part->next)
+        if (part->graph.in_parts)
+            count = spent_add(part, list, count);
+    if (is_timed(s->update))
+        *steps = s->update->steps[0].runs;
+    return spent_add(s->update, list, count);
 }
 
-/* Adds nodes up by kernel, in place; returns how many kernels. */
-static int add_up(spent *list, int count)
+/* Seconds and so on of a step; `total` is of all. */
+static void print_spent(sink *o, const spent *x, double total, int64_t steps, const char *what)
 {
-    int kernels = 0;
-    for (int i = 0; i < count; i++) {
-        int at = 0;
-        while (at < kernels && list[at].kernel != list[i].kernel)
-            at++;
-        if (at == kernels) {
-            list[kernels++] = list[i];
-            continue;
-        }
-        list[at].nodes++;
-        list[at].nanoseconds += list[i].nanoseconds;
-        list[at].flops += list[i].flops;
-        list[at].bytes += list[i].bytes;
-    }
-    qsort(list, (size_t)kernels, sizeof *list, by_time);
-    return kernels;
-}
-
-static void print_spent(sink *o, const spent *x, double total, const char *what)
-{
-    const step as_step = {.runs = 1, .nanoseconds = (int64_t)(x->nanoseconds + 0.5)};
+    const step as_step = {.runs = 1, .nanoseconds = (int64_t)(x->nanoseconds / (double)steps + 0.5)};
     const double ns = x->nanoseconds > 0 ? x->nanoseconds : 1;
     print(o, "%9s %5.1f %% %9.1f %9.1f  %s\n", print_time(&as_step).text, 100 * x->nanoseconds / total, x->flops / ns,
           x->bytes / ns, what);
@@ -85,28 +57,33 @@ static cell node_cell(const spent *x)
     return fits ? cell_of("%s, %s", layer.text, name.text) : cell_of("%s\n%*s%s", layer.text, LEFT, "", name.text);
 }
 
-static void print_lists(sink *o, const program *p, spent *list, const char *place)
+static cell batch_cell(const brasa_session *s, const program *p)
+{
+    return p->graph.in_parts ? cell_of("%lld in parts of %lld", (long long)s->batch, (long long)s->part)
+                             : cell_of("%lld", (long long)p->batch);
+}
+
+static void print_lists(sink *o, const brasa_session *s, const program *p, spent *list, const char *place)
 {
     double total = 0;
-    for (int i = 0; i < p->nsteps; i++) {
-        list[i] = spent_of(p, &p->steps[i]);
+    int64_t steps;
+    int count = list_nodes(s, p, list, &steps);
+    for (int i = 0; i < count; i++)
         total += list[i].nanoseconds;
-    }
-    const step all = {.runs = 1, .nanoseconds = (int64_t)total};
-    print(o, "%s, batch %lld, %s: nodes one by one %s a step, mean of %lld\n",
-          p->training ? "training" : "evaluation", (long long)p->batch, place, print_time(&all).text,
-          (long long)p->steps[0].runs);
+    const step all = {.runs = 1, .nanoseconds = (int64_t)(total / (double)steps)};
+    print(o, "%s, batch %s, %s: nodes one by one %s a step, mean of %lld\n", p->training ? "training" : "evaluation",
+          batch_cell(s, p).text, place, print_time(&all).text, (long long)steps);
     total = total > 0 ? total : 1;
-    const int kernels = add_up(list, p->nsteps);
+    count = spent_by_kernel(list, count);
+    spent_sort(list, count);
     print(o, "%9s %7s %9s %9s  %s\n", "time", "share", "GFLOP/s", "GB/s", "kernel, nodes");
-    for (int i = 0; i < kernels; i++)
-        print_spent(o, &list[i], total, cell_of("%s, %d", list[i].kernel->name, list[i].nodes).text);
-    for (int i = 0; i < p->nsteps; i++)
-        list[i] = spent_of(p, &p->steps[i]);
-    qsort(list, (size_t)p->nsteps, sizeof *list, by_time);
+    for (int i = 0; i < count; i++)
+        print_spent(o, &list[i], total, steps, cell_of("%s, %d", list[i].kernel->name, list[i].nodes).text);
+    count = list_nodes(s, p, list, &steps);
+    spent_sort(list, count);
     print(o, "\n%9s %7s %9s %9s  %s\n", "time", "share", "GFLOP/s", "GB/s", "node, kernel");
-    for (int i = 0; i < p->nsteps; i++)
-        print_spent(o, &list[i], total, node_cell(&list[i]).text);
+    for (int i = 0; i < count; i++)
+        print_spent(o, &list[i], total, steps, node_cell(&list[i]).text);
 }
 
 void explain_profile(sink *o, const brasa_session *s)
@@ -117,9 +94,9 @@ void explain_profile(sink *o, const brasa_session *s)
         return;
     }
     const cell threads = cell_of("%d thread%s", s->ctx->threads, s->ctx->threads == 1 ? "" : "s");
-    spent *list = mem_get(s->ctx, (size_t)p->nsteps * sizeof *list);
+    spent *list = mem_get(s->ctx, (size_t)spent_most(s) * sizeof *list);
     if (list)
-        print_lists(o, p, list, s->ctx->device ? s->ctx->device->name : threads.text);
+        print_lists(o, s, p, list, s->ctx->device ? s->ctx->device->name : threads.text);
     o->failed = o->failed || !list;
     mem_put(s->ctx, list);
 }

@@ -472,10 +472,17 @@ brasa_status brasa_session_save_tuning(const brasa_session *s, const char *path)
     return tune_write_record(s->tuner ? s->tuner : &none, path);
 }
 
+static void forget_times(const program *p)
+{
+    for (int i = 0; i < p->nsteps; i++)
+        p->steps[i].runs = p->steps[i].nanoseconds = p->steps[i].fastest = 0;
+}
+
 void brasa_session_profile(brasa_session *s, bool on)
 {
     s->profile = on;
-    for (program *p = s->programs; on && p; p = p->next)
-        for (int i = 0; i < p->nsteps; i++)
-            p->steps[i].runs = p->steps[i].nanoseconds = p->steps[i].fastest = 0;
+    for (const program *p = s->programs; on && p; p = p->next)
+        forget_times(p);
+    if (on && s->update)
+        forget_times(s->update);
 }
