@@ -7,9 +7,14 @@
 
 #define LOOK_EVERY 0.25 /* seconds; utilization is what the driver saw in the last sixth to whole of a second */
 
-static void give_up(gauge *g, const char *why)
+static void note_failure(gauge *g)
 {
-    snprintf(g->why, sizeof g->why, "%s", why);
+    snprintf(g->why, sizeof g->why, "%s", nvml_why(g->library));
+}
+
+static void give_up(gauge *g)
+{
+    note_failure(g);
     nvml_close(g->library);
     g->library = NULL;
 }
@@ -25,7 +30,7 @@ void gauge_open(gauge *g, const device *d)
     }
     g->library = nvml_open(g->why, sizeof g->why);
     if (g->library && !(g->gpu = nvml_by_address(g->library, d->address)))
-        give_up(g, nvml_why(g->library));
+        give_up(g);
 }
 
 void gauge_close(gauge *g)
@@ -36,7 +41,7 @@ void gauge_close(gauge *g)
 
 void gauge_begin(gauge *g)
 {
-    g->looks = 0;
+    g->memory_looks = g->busy_looks = 0;
     g->busy = g->memory = 0;
     g->next = 0;
 }
@@ -48,18 +53,26 @@ void gauge_look(gauge *g, double now)
     if (!g->library || now < g->next)
         return;
     g->next = now + LOOK_EVERY;
-    if (!nvml_memory(g->library, g->gpu, &used, &total) || !nvml_utilization(g->library, g->gpu, &percent)) {
-        give_up(g, nvml_why(g->library));
-        return;
+    const bool memory = nvml_memory(g->library, g->gpu, &used, &total);
+    if (memory) {
+        g->memory_looks++;
+        g->memory = fmax(g->memory, (double)used);
+    } else {
+        note_failure(g);
     }
-    g->looks++;
-    g->busy += percent;
-    g->memory = fmax(g->memory, (double)used);
+    if (nvml_utilization(g->library, g->gpu, &percent)) {
+        g->busy_looks++;
+        g->busy += percent;
+    } else if (memory) {
+        note_failure(g);
+    } else {
+        give_up(g);
+    }
 }
 
 void gauge_end(gauge *g, double *memory, double *utilization)
 {
     gauge_look(g, INFINITY); /* at least once */
-    *memory = g->looks ? g->memory : NAN;
-    *utilization = g->looks ? g->busy / g->looks : NAN;
+    *memory = g->memory_looks ? g->memory : NAN;
+    *utilization = g->busy_looks ? g->busy / g->busy_looks : NAN;
 }

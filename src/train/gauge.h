@@ -10,11 +10,11 @@ struct device;
 typedef struct gauge {
     nvml *library; /* NULL: nothing can be read, or there is no device */
     nvml_gpu *gpu;
-    char why[200]; /* "not readable: ..."; "": it is, or there is no device */
+    char why[200]; /* "not readable: ..." of the last figure that was not; "": all are, or there is no device */
     double next;   /* when to look again, by the clock */
     /* since gauge_begin */
-    int looks;
-    double busy, memory; /* the sum of percents, and the most bytes */
+    int memory_looks, busy_looks; /* that told something: GPUs in slices say nothing of their utilization */
+    double busy, memory;          /* the sum of percents, and the most bytes */
 } gauge;
 
 /* Of a context's device; NULL: of none. */
@@ -24,7 +24,7 @@ void gauge_close(gauge *g);
 void gauge_begin(gauge *g);
 /* Looks at it, if it is time. */
 void gauge_look(gauge *g, double now);
-/* The most bytes in use and the mean of its utilization, in percent, since gauge_begin; NAN: nothing was read. */
+/* The most bytes in use and the mean of its utilization, in percent, since gauge_begin; NAN: it was not read. */
 void gauge_end(gauge *g, double *memory, double *utilization);
 
 #endif

@@ -46,16 +46,17 @@ static void add_gpu(sheet *s, const training *t)
 {
     int *count = &s->run.environment_count, known = 0;
     const unit *u = &t->unit;
-    double most = 0, busy = 0;
-    for (int64_t i = 0; i < u->place.epoch; i++)
-        if (isfinite(u->figures[i].gpu_memory) && isfinite(u->figures[i].gpu_utilization)) {
-            most = fmax(most, u->figures[i].gpu_memory);
+    double most = NAN, busy = 0;
+    for (int64_t i = 0; i < u->place.epoch; i++) {
+        most = fmax(most, u->figures[i].gpu_memory); /* which passes over NAN */
+        if (isfinite(u->figures[i].gpu_utilization)) {
             busy += u->figures[i].gpu_utilization;
             known++;
         }
+    }
     const char *why = t->gauge.why[0] ? t->gauge.why : NULL;
     add_fact(s->environment, count, "GPU memory in use, at most",
-             known ? pool_text(&s->pool, "%s", numeric_bytes(most).text) : why);
+             isfinite(most) ? pool_text(&s->pool, "%s", numeric_bytes(most).text) : why);
     add_fact(s->environment, count, "GPU utilization in training",
              known ? pool_text(&s->pool, "%.0f %%", busy / known) : why);
 }
