@@ -145,9 +145,9 @@ void machine_json(json *j)
 
 typedef struct times {
     bool off;
-    char path[TUNING_PATH_SIZE]; /* "": none is kept */
-    int choices;                 /* for this machine, version and number of threads */
-    char note[200];              /* what is wrong with it, or "" */
+    char path[CACHE_PATH_SIZE]; /* "": none is kept */
+    int choices;                /* for this machine, version and number of threads */
+    char note[200];             /* what is wrong with it, or "" */
 } times;
 
 static bool take_note(void *user, int64_t done, int64_t total, const char *note)

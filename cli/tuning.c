@@ -13,41 +13,24 @@ bool tuning_off(const options *o)
     return o->no_tune || (word && strcmp(word, "off") == 0);
 }
 
-/* A folder with those above it. Where that is not possible, nothing will be kept. */
-static void make_folders(char *path)
-{
-    for (char *at = strchr(path + 1, '/'); at; at = strchr(at + 1, '/')) {
-        *at = '\0';
-        mkdir(path, 0700);
-        *at = '/';
-    }
-}
-
 /* Whether the folder of a file can be read, or made when it is needed. */
 static bool usable(const char *path, bool made)
 {
-    char folder[TUNING_PATH_SIZE];
+    char folder[CACHE_PATH_SIZE];
     struct stat st;
     snprintf(folder, sizeof folder, "%.*s", (int)(strrchr(path, '/') - path), path);
     return stat(folder, &st) == 0 ? S_ISDIR(st.st_mode) && access(folder, R_OK | X_OK) == 0 : !made;
 }
 
-bool tuning_cache(char path[TUNING_PATH_SIZE], bool make)
+bool tuning_cache(char path[CACHE_PATH_SIZE], bool make)
 {
     static bool told;
-    const char *own = getenv("BRASA_CACHE"), *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-    int length = -1;
+    const char *own = getenv("BRASA_CACHE");
     if (own && strcmp(own, "off") == 0)
         return false;
-    if (own && *own)
-        length = snprintf(path, TUNING_PATH_SIZE, "%s/kernels.txt", own);
-    else if (xdg && *xdg == '/')
-        length = snprintf(path, TUNING_PATH_SIZE, "%s/brasa/kernels.txt", xdg);
-    else if (home && *home == '/')
-        length = snprintf(path, TUNING_PATH_SIZE, "%s/.cache/brasa/kernels.txt", home);
-    const bool fits = length >= 0 && length < TUNING_PATH_SIZE;
+    const bool fits = cache_path("kernels.txt", path);
     if (fits && make)
-        make_folders(path);
+        cache_make_folders(path);
     if (!own || !*own || (fits && usable(path, make)))
         return fits;
     if (!told)

@@ -7,13 +7,12 @@
 #define CLI_TUNING_H
 
 #include "cli.h"
-
-enum { TUNING_PATH_SIZE = 4096 };
+#include "core/cache.h"
 
 typedef struct tuning {
     bool off;
     brasa_tuning wish;
-    char cache[TUNING_PATH_SIZE];
+    char cache[CACHE_PATH_SIZE];
     progress progress;
 } tuning;
 
@@ -21,7 +20,7 @@ typedef struct tuning {
 bool tuning_off(const options *o);
 /* The file; false: there is none, and where BRASA_CACHE cannot be used, that is told once. Where `make`, its folder
  * is made, should it be missing. */
-bool tuning_cache(char path[TUNING_PATH_SIZE], bool make);
+bool tuning_cache(char path[CACHE_PATH_SIZE], bool make);
 
 /* What o says, with progress on the terminal. t must stay where it is while sessions are made with it. */
 void tuning_start(tuning *t, const options *o);

@@ -4,6 +4,8 @@
 
 #include "backend/cuda/kept.c"
 
+#include <stdlib.h>
+
 static char folder[] = "/tmp/brasa-kept-XXXXXX";
 static brasa_context *ctx;
 

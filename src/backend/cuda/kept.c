@@ -5,13 +5,13 @@
  * lose nothing of each other. */
 #define _GNU_SOURCE
 #include "backend/cuda/kept.h"
+#include "core/cache.h"
 #include "core/hash.h"
 #include "core/replace.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -21,7 +21,6 @@
 #define HEAD "brasa engines 3"
 
 enum {
-    PATH_SIZE = 4096,
     MOST_BYTES = 16 << 20,
     PART_SIZE = 500, /* of the machine, and of the problem */
     LOCK_TRIES = 50,
@@ -213,35 +212,16 @@ static brasa_status write_file(const kept *k, const char *path, bool record)
 }
 
 /* Where choices are kept; false: nowhere. */
-static bool find_path(char path[PATH_SIZE])
+static bool find_path(char path[CACHE_PATH_SIZE])
 {
-    const char *own = getenv("BRASA_CACHE"), *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-    int length = -1;
-    if (own && strcmp(own, "off") == 0)
-        return false;
-    if (own && *own)
-        length = snprintf(path, PATH_SIZE, "%s/cuda-engines", own);
-    else if (xdg && *xdg == '/')
-        length = snprintf(path, PATH_SIZE, "%s/brasa/cuda-engines", xdg);
-    else if (home && *home == '/')
-        length = snprintf(path, PATH_SIZE, "%s/.cache/brasa/cuda-engines", home);
-    return length > 0 && length < PATH_SIZE;
-}
-
-static void make_folders(char *path)
-{
-    for (char *at = strchr(path + 1, '/'); at; at = strchr(at + 1, '/')) {
-        *at = '\0';
-        mkdir(path, 0700);
-        *at = '/';
-    }
+    return cache_path("cuda-engines", path);
 }
 
 /* A lock on the folder of a path, or -1. Whoever does not get it in half a second writes without it: the worst is
  * that something is timed again. */
 static int lock_folder(const char *path)
 {
-    char folder[PATH_SIZE];
+    char folder[CACHE_PATH_SIZE];
     snprintf(folder, sizeof folder, "%s", path);
     *strrchr(folder, '/') = '\0';
     const int fd = open(*folder ? folder : "/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -266,7 +246,7 @@ void kept_close(kept *k)
 
 static void load(kept *k)
 {
-    char path[PATH_SIZE];
+    char path[CACHE_PATH_SIZE];
     if (!k->loaded && find_path(path))
         (void)read_file(k, path, false); /* what there is no memory for is chosen again */
     k->loaded = true;
@@ -298,14 +278,14 @@ kept_line *kept_put(kept *k, const char *machine, const char *problem, const cha
 
 void kept_save(kept *k)
 {
-    char path[PATH_SIZE];
+    char path[CACHE_PATH_SIZE];
     if (!k->fresh)
         return;
     k->fresh = 0;
     k->saved = now_nanoseconds();
     if (!find_path(path))
         return;
-    make_folders(path);
+    cache_make_folders(path);
     kept all;
     kept_open(&all, k->ctx);
     const int lock = lock_folder(path);

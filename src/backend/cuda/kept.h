@@ -4,10 +4,9 @@
  * words that only whoever chose understands. It may come from a file that was edited, cut off or is another's, so
  * whoever takes it looks whether it can be.
  *
- * The file `cuda-engines` lies in the folder of the tuning cache ($BRASA_CACHE, "off": none; $XDG_CACHE_HOME/brasa;
- * ~/.cache/brasa). A run's record is a file of the same form with the choices that the run was made with; what it
- * says holds, whatever the other file says by then, so that a run goes on as it began. Nothing of CUDA is needed
- * here.
+ * The file `cuda-engines` lies where core/cache.h says. A run's record is a file of the same form with the choices
+ * that the run was made with; what it says holds, whatever the other file says by then, so that a run goes on as it
+ * began. Nothing of CUDA is needed here.
  */
 #ifndef BACKEND_CUDA_KEPT_H
 #define BACKEND_CUDA_KEPT_H
