@@ -1,10 +1,8 @@
 /* cublaslt.c - cuBLASLt, opened at run time: see cublaslt.h.
  *
- * The library lists algorithms for a product, the best first by its own estimate. Up to CANDIDATES of them run on
- * numbers in memory of their own, and the fastest is kept (kept.h), for the next product of the same sizes too. Only
- * algorithms that add up in floats are asked for, and those that split a sum do it in two steps, not by atomic
- * additions. Whether an activation is done with a product depends on the product alone: algorithms prove themselves
- * on a corner of it, for which there is memory on any GPU.
+ * The library lists algorithms for a product, the best first by its own estimate. Up to CANDIDATES of them are tried
+ * (cublaslt_trial.c), and the fastest is kept (kept.h), for the next product of the same sizes too. Only algorithms
+ * that add up in floats are asked for, and those that split a sum do it in two steps, not by atomic additions.
  */
 #include "backend/cuda/cublaslt_parts.h"
 #include "backend/cuda/libraries.h"
@@ -13,35 +11,8 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { CANDIDATES = 8, ROUNDS = 5 };
-enum { CORNER = 512 };                                         /* rows and columns, at most */
-enum { ALIGNMENT = 64 };                                       /* of tensors: PLAN_ALIGN */
-enum { WORKSPACE = LT_MOST_WORKSPACE, WORKSPACE_ALIGN = 256 }; /* at most, and what the library demands */
-enum { SWEEP = 64 << 20 };                                     /* more than the caches hold */
-enum { PATTERN = 1 << 16 };                                    /* bytes of numbers, repeated */
-static const double most_flops = 4e11, most_bytes = 2e9; /* of a product that is timed: milliseconds, on any GPU */
-
-struct cublaslt {
-    cublasLtHandle_t handle;
-    finding *findings;
-    char machine[120]; /* "NVIDIA H200, cuBLASLt 130100" */
-    /* functions of the library */
-    __typeof__(cublasLtCreate) *create;
-    __typeof__(cublasLtDestroy) *destroy;
-    __typeof__(cublasLtGetVersion) *version;
-    __typeof__(cublasLtGetStatusString) *text;
-    __typeof__(cublasLtMatmulDescCreate) *desc_create;
-    __typeof__(cublasLtMatmulDescDestroy) *desc_destroy;
-    __typeof__(cublasLtMatmulDescSetAttribute) *desc_set;
-    __typeof__(cublasLtMatrixLayoutCreate) *layout_create;
-    __typeof__(cublasLtMatrixLayoutDestroy) *layout_destroy;
-    __typeof__(cublasLtMatmulPreferenceCreate) *preference_create;
-    __typeof__(cublasLtMatmulPreferenceDestroy) *preference_destroy;
-    __typeof__(cublasLtMatmulPreferenceSetAttribute) *preference_set;
-    __typeof__(cublasLtMatmulAlgoGetHeuristic) *heuristic;
-    __typeof__(cublasLtMatmulAlgoCheck) *check;
-    __typeof__(cublasLtMatmul) *matmul;
-};
+enum { CANDIDATES = 8 };
+enum { ALIGNMENT = 64 }; /* of tensors: PLAN_ALIGN */
 
 #define FUNCTION(name, member)                                                                                       \
     {                                                                                                                \
@@ -68,20 +39,6 @@ static const struct {
     FUNCTION("cublasLtMatmul", matmul),
 };
 enum { FUNCTIONS = sizeof functions / sizeof functions[0] };
-
-struct cublaslt_plan {
-    cuda_queue *queue;
-    cublaslt_product product;
-    cublasLtMatmulDesc_t what;
-    cublasLtMatrixLayout_t a, b, d;
-    finding best; /* a copy */
-};
-
-/* To what the library demands of a workspace. */
-static size_t align_up(size_t bytes)
-{
-    return (bytes + WORKSPACE_ALIGN - 1) / WORKSPACE_ALIGN * WORKSPACE_ALIGN;
-}
 
 /* --- the library ----------------------------------------------------------------------------------------------- */
 
@@ -202,7 +159,7 @@ static cublasStatus_t make_matrix(const struct cublaslt *lib, const cublaslt_pro
                               line ? line : height);
 }
 
-static cublasStatus_t describe(const struct cublaslt *lib, cublaslt_plan *plan)
+cublasStatus_t cublaslt_describe(const struct cublaslt *lib, cublaslt_plan *plan)
 {
     const cublaslt_product *p = &plan->product;
     cublasStatus_t status = make_product(lib, plan);
@@ -215,7 +172,7 @@ static cublasStatus_t describe(const struct cublaslt *lib, cublaslt_plan *plan)
     return status;
 }
 
-static void forget_description(const cublaslt_plan *plan)
+void cublaslt_undescribe(const cublaslt_plan *plan)
 {
     const struct cublaslt *lib = plan->queue->cublaslt;
     cublasLtMatrixLayout_t matrices[3] = {plan->a, plan->b, plan->d};
@@ -232,7 +189,7 @@ static int propose(const struct cublaslt *lib, const cublaslt_plan *plan, cublas
     static const cublasLtMatmulPreferenceAttributes_t matrices[] = {
         CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
         CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES};
-    const uint64_t workspace = WORKSPACE;
+    const uint64_t workspace = LT_MOST_WORKSPACE;
     const uint32_t schemes = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE, alignment = ALIGNMENT;
     cublasLtMatmulPreference_t wanted = NULL;
     int count = 0, usable = 0;
@@ -249,13 +206,13 @@ static int propose(const struct cublaslt *lib, const cublaslt_plan *plan, cublas
                                 &count);
     lib->preference_destroy(wanted);
     for (int i = 0; i < count && status == CUBLAS_STATUS_SUCCESS; i++)
-        if (list[i].state == CUBLAS_STATUS_SUCCESS && list[i].workspaceSize <= WORKSPACE)
+        if (list[i].state == CUBLAS_STATUS_SUCCESS && list[i].workspaceSize <= LT_MOST_WORKSPACE)
             list[usable++] = list[i];
     return usable;
 }
 
-static cublasStatus_t start(const cublaslt_plan *plan, const cublasLtMatmulAlgo_t *algorithm, const void *a,
-                            const void *b, void *d, const void *vector, void *workspace, size_t bytes)
+cublasStatus_t cublaslt_start(const cublaslt_plan *plan, const cublasLtMatmulAlgo_t *algorithm, const void *a,
+                              const void *b, void *d, const void *vector, void *workspace, size_t bytes)
 {
     static const float one = 1, zero = 0;
     const struct cublaslt *lib = plan->queue->cublaslt;
@@ -268,196 +225,6 @@ static cublasStatus_t start(const cublaslt_plan *plan, const cublasLtMatmulAlgo_
     return status;
 }
 
-/* --- a trial --------------------------------------------------------------------------------------------------- */
-
-/* Memory in which algorithms are tried. */
-typedef struct room {
-    char *block, *pattern; /* on the GPU, and here */
-    char *workspace, *a, *b, *d, *vector, *sweep;
-    size_t bytes_b;
-    cudaEvent_t begin, end;
-} room;
-
-/* Numbers between -1 and 1, as the matrices store them. */
-static void make_numbers(char *to, bool bf16)
-{
-    uint32_t state = 1;
-    for (size_t at = 0; at < PATTERN;) {
-        state = state * 1664525u + 1013904223u;
-        const float number = (float)(int32_t)state * 0x1p-31f;
-        uint32_t bits;
-        memcpy(&bits, &number, sizeof bits);
-        const uint16_t upper = (uint16_t)(bits >> 16);
-        memcpy(to + at, bf16 ? (const void *)&upper : (const void *)&bits, bf16 ? sizeof upper : sizeof bits);
-        at += bf16 ? sizeof upper : sizeof bits;
-    }
-}
-
-/* The pattern, again and again: what is there already is copied behind itself. */
-static cudaError_t fill(char *to, size_t bytes, const char *pattern, cudaStream_t stream)
-{
-    size_t have = bytes < PATTERN ? bytes : PATTERN;
-    cudaError_t error = cudaMemcpyAsync(to, pattern, have, cudaMemcpyHostToDevice, stream);
-    for (size_t more; have < bytes && error == cudaSuccess; have += more) {
-        more = bytes - have < have ? bytes - have : have;
-        error = cudaMemcpyAsync(to + have, to, more, cudaMemcpyDeviceToDevice, stream);
-    }
-    return error;
-}
-
-static void room_close(cuda_queue *q, room *r)
-{
-    if (r->begin)
-        cudaEventDestroy(r->begin);
-    if (r->end)
-        cudaEventDestroy(r->end);
-    if (r->block)
-        cudaFree(r->block);
-    mem_put(q->ctx, r->pattern);
-    *r = (room){0};
-}
-
-static bool too_large(const cublaslt_product *p)
-{
-    const double m = (double)p->m, n = (double)p->n, k = (double)p->k;
-    return 2 * m * n * k > most_flops || (m * k + k * n + m * n) * (p->bf16 ? 2 : 4) > most_bytes;
-}
-
-/* With so many bytes to sweep the caches with. False: the product is too large to be tried, or there is no memory for
- * it. */
-static bool room_open(const cublaslt_plan *plan, size_t sweep, room *r)
-{
-    enum { PLACES = 4 };
-    const cublaslt_product *p = &plan->product;
-    cuda_queue *q = plan->queue;
-    if (too_large(p))
-        return false;
-    const int64_t count_b = p->line_b ? p->line_b * (p->turn_b ? p->k : p->n) : p->k * p->n;
-    const int64_t counts[PLACES] = {p->m * p->k, count_b, p->m * p->n, p->m > p->n ? p->m : p->n};
-    char **const places[PLACES] = {&r->a, &r->b, &r->d, &r->vector};
-    size_t offset[PLACES + 1] = {WORKSPACE};
-    for (int i = 0; i < PLACES; i++)
-        offset[i + 1] = align_up(offset[i] + (size_t)counts[i] * (p->bf16 ? 2 : 4));
-    r->bytes_b = (size_t)counts[1] * (p->bf16 ? 2 : 4);
-    r->pattern = mem_get(q->ctx, PATTERN);
-    cudaError_t error = r->pattern ? cudaSuccess : cudaErrorMemoryAllocation;
-    if (error == cudaSuccess)
-        error = cudaMalloc((void **)&r->block, offset[PLACES] + sweep);
-    if (error == cudaSuccess)
-        make_numbers(r->pattern, p->bf16);
-    for (int i = 0; i < PLACES && error == cudaSuccess; i++) {
-        *places[i] = r->block + offset[i];
-        error = fill(*places[i], offset[i + 1] - offset[i], r->pattern, q->stream);
-    }
-    if (error == cudaSuccess)
-        error = cudaEventCreate(&r->begin);
-    if (error == cudaSuccess)
-        error = cudaEventCreate(&r->end);
-    if (error != cudaSuccess) {
-        (void)cudaGetLastError(); /* which is kept otherwise */
-        room_close(q, r);
-        return false;
-    }
-    r->workspace = r->block;
-    r->sweep = r->block + offset[PLACES];
-    return true;
-}
-
-static cublasStatus_t try_once(const cublaslt_plan *plan, const cublasLtMatmulHeuristicResult_t *c, const room *r)
-{
-    return start(plan, &c->algo, r->a, r->b, r->d, r->vector, r->workspace, c->workspaceSize);
-}
-
-/* Whether the library takes an algorithm for a plan; *workspace becomes what it needs then. */
-static bool is_taken(const cublaslt_plan *plan, const cublasLtMatmulAlgo_t *algorithm, size_t *workspace)
-{
-    const struct cublaslt *lib = plan->queue->cublaslt;
-    cublasLtMatmulHeuristicResult_t result = {0};
-    if (lib->check(lib->handle, plan->what, plan->a, plan->b, plan->d, plan->d, algorithm, &result) !=
-            CUBLAS_STATUS_SUCCESS ||
-        result.state != CUBLAS_STATUS_SUCCESS || result.workspaceSize > WORKSPACE)
-        return false;
-    *workspace = result.workspaceSize;
-    return true;
-}
-
-/* In nanoseconds with cold caches, the middle one of several; -1: it does not run after all. Sweeping the caches
- * takes longer than starting what follows, so that no waiting for the host is timed. */
-static int64_t time_of(const cublaslt_plan *plan, const cublasLtMatmulHeuristicResult_t *c, const room *r)
-{
-    const cudaStream_t stream = plan->queue->stream;
-    float times[ROUNDS];
-    if (try_once(plan, c, r) != CUBLAS_STATUS_SUCCESS)
-        return -1;
-    for (int i = 0; i < ROUNDS; i++) {
-        float took = 0;
-        int at = i;
-        cudaMemsetAsync(r->sweep, 0, SWEEP, stream);
-        cudaEventRecord(r->begin, stream);
-        const cublasStatus_t status = try_once(plan, c, r);
-        cudaEventRecord(r->end, stream);
-        if (status != CUBLAS_STATUS_SUCCESS || cudaEventSynchronize(r->end) != cudaSuccess ||
-            cudaEventElapsedTime(&took, r->begin, r->end) != cudaSuccess)
-            return -1;
-        for (; at > 0 && times[at - 1] > took; at--)
-            times[at] = times[at - 1];
-        times[at] = took;
-    }
-    return (int64_t)(times[ROUNDS / 2] * 1e6f);
-}
-
-/* Whether what is not a number comes out of the activation as such, as it does from our relu: a network that has gone
- * astray must not look well. B is full of them. */
-static bool keeps_nan(const cublaslt_plan *corner, const cublasLtMatmulAlgo_t *algorithm, const room *r)
-{
-    const size_t size = corner->product.bf16 ? 2 : 4;
-    const cudaStream_t stream = corner->queue->stream;
-    cublasLtMatmulHeuristicResult_t c = {.algo = *algorithm};
-    uint32_t bits = 0;
-    if (!is_taken(corner, algorithm, &c.workspaceSize) || cudaMemsetAsync(r->d, 0, size, stream) != cudaSuccess ||
-        try_once(corner, &c, r) != CUBLAS_STATUS_SUCCESS ||
-        cudaMemcpyAsync(&bits, r->d, size, cudaMemcpyDeviceToHost, stream) != cudaSuccess ||
-        cudaStreamSynchronize(stream) != cudaSuccess)
-        return false;
-    bits = corner->product.bf16 ? bits << 16 : bits;
-    return (bits & 0x7fffffff) > 0x7f800000;
-}
-
-/* A product of the same kind, no larger than CORNER. */
-static cublasStatus_t corner_open(const cublaslt_plan *plan, cublaslt_plan *corner)
-{
-    cublaslt_product *p = &corner->product;
-    *corner = (cublaslt_plan){.queue = plan->queue, .product = plan->product};
-    p->m = p->m < CORNER ? p->m : CORNER;
-    p->n = p->n < CORNER ? p->n : CORNER;
-    p->k = p->k < CORNER ? p->k : CORNER;
-    p->line_b = 0;
-    return describe(plan->queue->cublaslt, corner);
-}
-
-/* Leaves those of the list that keep what is not a number. */
-static brasa_status drop_careless(const cublaslt_plan *plan, cublasLtMatmulHeuristicResult_t *list, int *count)
-{
-    const int listed = *count;
-    cublaslt_plan corner;
-    room r = {0};
-    brasa_status status = BRASA_OK;
-    *count = 0;
-    if (corner_open(plan, &corner) == CUBLAS_STATUS_SUCCESS) {
-        if (!room_open(&corner, 0, &r))
-            status = fail(plan->queue->ctx, BRASA_OUT_OF_MEMORY,
-                          "cuBLASLt: no memory on the GPU to try an algorithm, which takes %d MB",
-                          (WORKSPACE >> 20) + (4 * CORNER * CORNER * 3 >> 20) + 1);
-        else if (cudaMemsetAsync(r.b, 0xff, r.bytes_b, plan->queue->stream) == cudaSuccess)
-            for (int i = 0; i < listed; i++)
-                if (keeps_nan(&corner, &list[i].algo, &r))
-                    list[(*count)++] = list[i];
-    }
-    room_close(plan->queue, &r);
-    forget_description(&corner);
-    return status;
-}
-
 /* --- findings -------------------------------------------------------------------------------------------------- */
 
 static bool same_product(const cublaslt_product *x, const cublaslt_product *y)
@@ -467,37 +234,18 @@ static bool same_product(const cublaslt_product *x, const cublaslt_product *y)
            x->extra == y->extra;
 }
 
-/* The quickest of a list, by f->nanoseconds, or -1. */
-static int find_quickest(const cublaslt_plan *plan, const cublasLtMatmulHeuristicResult_t *list, int count,
-                         const room *r, finding *f)
-{
-    int best = -1;
-    for (int i = 0; i < count; i++) {
-        const int64_t time = time_of(plan, &list[i], r);
-        f->timed += time >= 0;
-        if (time < 0 || (best >= 0 && time >= f->nanoseconds))
-            continue;
-        best = i;
-        f->nanoseconds = time;
-    }
-    return best;
-}
-
 static brasa_status find_best(const cublaslt_plan *plan, finding *f)
 {
     cublasLtMatmulHeuristicResult_t list[CANDIDATES];
-    room r = {0};
     int count = propose(plan->queue->cublaslt, plan, list), best = 0;
     f->listed = count;
     if (has_relu(&plan->product) && count > 0) {
-        const brasa_status status = drop_careless(plan, list, &count);
+        const brasa_status status = cublaslt_drop_careless(plan, list, &count);
         if (status != BRASA_OK)
             return status;
     }
-    f->tried = f->listed > 0 && plan->product.choosing == CHOOSE_TIMED && room_open(plan, SWEEP, &r);
-    if (f->tried)
-        best = find_quickest(plan, list, count, &r, f);
-    room_close(plan->queue, &r);
+    if (f->listed > 0 && plan->product.choosing == CHOOSE_TIMED)
+        best = cublaslt_time(plan, list, count, f);
     f->found = count > 0 && best >= 0;
     if (f->found) {
         f->algorithm = list[best].algo;
@@ -516,7 +264,8 @@ static bool recall(const cublaslt_plan *plan, finding *f, const char *problem)
     size_t workspace = 0;
     if (!line || !cublaslt_parse(line->value, &known))
         return false;
-    if (known.found && !is_taken(plan, &known.algorithm, &workspace)) /* of a file that somebody has changed, say */
+    if (known.found &&
+        !cublaslt_takes(plan, &known.algorithm, &workspace)) /* of a file that somebody has changed, say */
         return false;
     known.workspace = workspace > known.workspace ? workspace : known.workspace;
     line->used = true;
@@ -576,7 +325,7 @@ brasa_status cublaslt_plan_new(cuda_queue *q, const cublaslt_product *p, cublasl
     plan->product = *p;
     cuda_enter(q);
     brasa_status status = BRASA_NO_KERNEL;
-    if (describe(q->cublaslt, plan) == CUBLAS_STATUS_SUCCESS)
+    if (cublaslt_describe(q->cublaslt, plan) == CUBLAS_STATUS_SUCCESS)
         status = look_up(plan);
     if (status == BRASA_OK)
         *out = plan;
@@ -589,13 +338,13 @@ void cublaslt_plan_free(cublaslt_plan *plan)
 {
     if (!plan)
         return;
-    forget_description(plan);
+    cublaslt_undescribe(plan);
     mem_put(plan->queue->ctx, plan);
 }
 
 int64_t cublaslt_workspace(const cublaslt_plan *plan)
 {
-    return plan->best.workspace ? (int64_t)plan->best.workspace + WORKSPACE_ALIGN : 0;
+    return plan->best.workspace ? (int64_t)plan->best.workspace + LT_WORKSPACE_ALIGN : 0;
 }
 
 int64_t cublaslt_nanoseconds(const cublaslt_plan *plan)
@@ -606,10 +355,10 @@ int64_t cublaslt_nanoseconds(const cublaslt_plan *plan)
 brasa_status cublaslt_run(const cublaslt_plan *plan, const void *a, const void *b, void *d, const void *bias,
                           void *workspace)
 {
-    const uintptr_t place = align_up((uintptr_t)workspace);
+    const uintptr_t place = lt_align_up((uintptr_t)workspace);
     const size_t bytes = plan->best.workspace;
     const cublasStatus_t status =
-        start(plan, &plan->best.algorithm, a, b, d, bias, bytes ? (void *)place : NULL, bytes);
+        cublaslt_start(plan, &plan->best.algorithm, a, b, d, bias, bytes ? (void *)place : NULL, bytes);
     if (status == CUBLAS_STATUS_SUCCESS)
         return BRASA_OK;
     return fail(plan->queue->ctx, BRASA_INTERNAL, "cuBLASLt: %s", plan->queue->cublaslt->text(status));
