@@ -85,37 +85,28 @@ static inline result_row *add_row(campaign *c, const char *peer, const char *var
         exit(1);
     result_row *row = &c->r.rows[c->r.row_count++];
     const result_cell *cell = &c->r.cells[c->r.cell_count - 1];
-    *row = (result_row){.cell = c->r.cell_count - 1,
-                        .peer = peer,
-                        .variant = variant,
-                        .repeat = repeat,
-                        .status = "done",
-                        .framework = peer,
-                        .version = "1.2.3",
-                        .detail = "{\"threads\":2}",
-                        .load_before = 0.02 + 0.01 * wobble(c),
-                        .fma_gflops = 98 + wobble(c),
-                        .import_s = 1.4 + 0.1 * wobble(c),
-                        .first_step_s = 3 * image_s * (double)cell->what.batch,
-                        .epoch_s = image_s * (double)cell->images,
-                        .image_s = image_s,
-                        .accuracy = NAN,
-                        .loss = 0.9 + 0.1 * wobble(c),
-                        .peak_rss = 4e8 + 3e6 * (double)cell->what.batch,
-                        .peak_pss = NAN,
-                        .peak_swap = 0,
-                        .cpu_mean = 1.9 + 0.05 * wobble(c),
-                        .threads_max = 4,
-                        .energy_j = NAN,
-                        .energy_why = "no access to the counters of the processor",
-                        .monitor_share = 0.004,
-                        .device_peak = NAN,
-                        .gpu_peak = NAN,
-                        .gpu_busy = NAN,
-                        .gpu_power = NAN,
-                        .gpu_energy_j = NAN,
-                        .profile_steps = NAN,
-                        .profile_s = NAN};
+    *row = row_unknown();
+    row->cell = c->r.cell_count - 1;
+    row->peer = peer;
+    row->variant = variant;
+    row->repeat = repeat;
+    row->status = "done";
+    row->framework = peer;
+    row->version = "1.2.3";
+    row->detail = "{\"threads\":2}";
+    row->load_before = 0.02 + 0.01 * wobble(c);
+    row->fma_gflops = 98 + wobble(c);
+    row->import_s = 1.4 + 0.1 * wobble(c);
+    row->first_step_s = 3 * image_s * (double)cell->what.batch;
+    row->epoch_s = image_s * (double)cell->images;
+    row->image_s = image_s;
+    row->loss = 0.9 + 0.1 * wobble(c);
+    row->peak_rss = 4e8 + 3e6 * (double)cell->what.batch;
+    row->peak_swap = 0;
+    row->cpu_mean = 1.9 + 0.05 * wobble(c);
+    row->threads_max = 4;
+    row->energy_why = "no access to the counters of the processor";
+    row->monitor_share = 0.004;
     return row;
 }
 

@@ -318,34 +318,12 @@ static result_row *find_row(lab_results *out, int cell, const reference_row *r)
         if (out->rows[i].cell == cell && strcmp(out->rows[i].peer, r->peer) == 0)
             return &out->rows[i];
     result_row *row = &out->rows[out->row_count++];
-    *row = (result_row){.cell = cell,
-                        .peer = r->peer,
-                        .variant = "",
-                        .repeat = 1,
-                        .status = "done",
-                        .framework = r->peer,
-                        .load_before = NAN,
-                        .fma_gflops = NAN,
-                        .import_s = NAN,
-                        .first_step_s = NAN,
-                        .epoch_s = NAN,
-                        .image_s = NAN,
-                        .accuracy = NAN,
-                        .loss = NAN,
-                        .peak_rss = NAN,
-                        .peak_pss = NAN,
-                        .peak_swap = NAN,
-                        .cpu_mean = NAN,
-                        .threads_max = NAN,
-                        .energy_j = NAN,
-                        .monitor_share = NAN,
-                        .device_peak = NAN,
-                        .gpu_peak = NAN,
-                        .gpu_busy = NAN,
-                        .gpu_power = NAN,
-                        .gpu_energy_j = NAN,
-                        .profile_steps = NAN,
-                        .profile_s = NAN};
+    *row = row_unknown();
+    row->cell = cell;
+    row->peer = row->framework = r->peer;
+    row->variant = "";
+    row->repeat = 1;
+    row->status = "done";
     return row;
 }
 

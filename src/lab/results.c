@@ -8,6 +8,32 @@
 #include <stdio.h>
 #include <string.h>
 
+result_row row_unknown(void)
+{
+    return (result_row){.load_before = NAN,
+                        .fma_gflops = NAN,
+                        .import_s = NAN,
+                        .first_step_s = NAN,
+                        .epoch_s = NAN,
+                        .image_s = NAN,
+                        .accuracy = NAN,
+                        .loss = NAN,
+                        .peak_rss = NAN,
+                        .peak_pss = NAN,
+                        .peak_swap = NAN,
+                        .cpu_mean = NAN,
+                        .threads_max = NAN,
+                        .energy_j = NAN,
+                        .monitor_share = NAN,
+                        .device_peak = NAN,
+                        .gpu_peak = NAN,
+                        .gpu_busy = NAN,
+                        .gpu_power = NAN,
+                        .gpu_energy_j = NAN,
+                        .profile_steps = NAN,
+                        .profile_s = NAN};
+}
+
 bool row_done(const result_row *row)
 {
     return strcmp(row->status, "done") == 0;

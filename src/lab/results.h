@@ -130,6 +130,9 @@ result_spread spread_of(double *values, int count);
 /* The entry of a cell and a name, or NULL. */
 const result_entry *results_entry(const lab_results *r, int cell, int name);
 
+/* A row of which no number is known yet. */
+result_row row_unknown(void);
+
 bool row_done(const result_row *row);
 bool cell_on_gpu(const result_cell *c);
 
