@@ -10,7 +10,7 @@
 #include "device.h"
 #include "each_case.h"
 #include "files.h"
-#include "task.h"
+#include "run.h"
 #include "train/session.h"
 
 /* What may be off, in norm, of numbers that a network computes and of gradients that it computes from them. Of ten
@@ -114,13 +114,6 @@ enum { NETWORKS = sizeof networks / sizeof networks[0] };
 /* --- sessions ----------------------------------------------------------------------------------------------------
  */
 
-/* A network that learns a made-up task, on the CPU or on the device. */
-typedef struct run {
-    brasa_graph *g;
-    brasa_session *s; /* NULL: it failed, and the case with it */
-    task t;
-} run;
-
 static brasa_context *cpu(void)
 {
     static brasa_context *ctx;
@@ -138,16 +131,8 @@ static run run_start(brasa_context *ctx, const struct network *n, brasa_session_
         n->build(r.g);
     else
         brasa_model_build(r.g, n->name, 0);
-    if (brasa_session_new(r.g, &o, &r.s) != BRASA_OK)
-        test_fail(__FILE__, __LINE__, "%s", brasa_graph_error(r.g));
+    run_session(&r, &o);
     return r;
-}
-
-static void run_end(run *r)
-{
-    brasa_session_free(r->s);
-    brasa_graph_free(r->g);
-    task_free(&r->t);
 }
 
 /* Whether a call came back well; what is wrong is told. */

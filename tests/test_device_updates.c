@@ -6,7 +6,7 @@
 #include "device.h"
 #include "files.h"
 #include "graph/exec.h"
-#include "task.h"
+#include "run.h"
 #include "train/session.h"
 
 /* --- one update --------------------------------------------------------------------------------------------------
@@ -222,12 +222,6 @@ TEST(halves)
 
 enum { BATCH = 6, CLASSES = 5, SIDE = 8, PIXELS = 3 * SIDE * SIDE };
 
-typedef struct run {
-    brasa_graph *g;
-    brasa_session *s; /* NULL: it failed, and the case with it */
-    task t;
-} run;
-
 /* Convolutions, batch norm, dense layers of a size that is a multiple of 8, and of one that is none. */
 static run run_start(brasa_context *ctx, brasa_session_options o)
 {
@@ -239,16 +233,8 @@ static run run_start(brasa_context *ctx, brasa_session_options o)
     brasa_apply(brasa_relu(x), "classify %d name=fc", CLASSES);
     o.batch = BATCH;
     o.seed = 3;
-    if (brasa_session_new(r.g, &o, &r.s) != BRASA_OK)
-        test_fail(__FILE__, __LINE__, "%s", brasa_graph_error(r.g));
+    run_session(&r, &o);
     return r;
-}
-
-static void run_end(run *r)
-{
-    brasa_session_free(r->s);
-    brasa_graph_free(r->g);
-    task_free(&r->t);
 }
 
 static void run_steps(run *r, int first, int count, float *losses)
@@ -346,8 +332,7 @@ static run dense_start(int inputs, int outputs, int batch, brasa_session_options
     brasa_apply(brasa_relu(x), "classify %d name=fc", CLASSES);
     o.batch = batch;
     o.seed = 3;
-    if (brasa_session_new(r.g, &o, &r.s) != BRASA_OK)
-        test_fail(__FILE__, __LINE__, "%s", brasa_graph_error(r.g));
+    run_session(&r, &o);
     return r;
 }
 
