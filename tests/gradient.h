@@ -130,8 +130,9 @@ static inline void move_along(checker *c, double distance)
     for (int v = 0; v < g->nvalues; v++) {
         if (!is_param(c, v))
             continue;
+        const int moved = forward_of(c, v);
         for (int64_t i = 0, count = proof_count(&c->backward, v); i < count; i++)
-            move_element(c, forward_of(c, v), i, distance * direction(v, i));
+            move_element(c, moved, i, distance * direction(v, i));
     }
 }
 

@@ -37,6 +37,7 @@ typedef struct proof {
     proof_options options;
     int *grad;           /* parameter -> its gradient's value, or -1 */
     char *start, *state; /* the state before a run, and in it */
+    char *inputs;        /* before a run, one behind the other */
     int64_t *state_offset;
     int64_t state_bytes;
     int64_t *scratch;       /* node -> bytes of its workspace ... */
@@ -132,6 +133,7 @@ static inline void proof_free(proof *p)
     free(p->grad);
     free(p->start);
     free(p->state);
+    free(p->inputs);
     free(p->state_offset);
     free(p->scratch);
     free(p->scratch_place);
@@ -151,9 +153,27 @@ static inline int64_t proof_place(const value *v, int64_t i)
     return layout_offset(&v->layout, &v->shape, index);
 }
 
-static inline double proof_read(const value *v, const void *data, int64_t element)
+/* The same of all elements, far sooner; NULL: where their numbers say. To be freed. */
+static inline int64_t *proof_places(const value *v)
 {
-    const int64_t i = proof_place(v, element);
+    const shape *s = &v->shape;
+    if (layout_plain(&v->layout))
+        return NULL;
+    const int64_t count = shape_count(s), width = s->rank ? s->dim[s->rank - 1] : 1, size = layout_table_size(s);
+    int64_t *places = malloc((size_t)(count + 1) * sizeof *places), *table = malloc((size_t)size * sizeof *table);
+    layout_table_fill(&v->layout, s, table);
+    const int64_t *last = table + size - 1 - (s->rank ? width : 0);
+    for (int64_t row = 0; row * width < count; row++) {
+        const int64_t base = layout_row_base(s, table, row);
+        for (int64_t x = 0; x < width; x++)
+            places[row * width + x] = base + last[x];
+    }
+    free(table);
+    return places;
+}
+
+static inline double proof_read(const value *v, const void *data, int64_t i)
+{
     switch (layout_type(&v->layout, v->type)) {
     case F32:
         return ((const float *)data)[i];
@@ -175,9 +195,8 @@ static inline double proof_read(const value *v, const void *data, int64_t elemen
     return NAN;
 }
 
-static inline void proof_write(const value *v, void *data, int64_t element, double x)
+static inline void proof_write(const value *v, void *data, int64_t i, double x)
 {
-    const int64_t i = proof_place(v, element);
     if (v->layout.halves)
         halves_set(data, halves_plane(layout_count(&v->layout, &v->shape)), i, (float)x);
     else if (v->type == F32)
@@ -202,22 +221,19 @@ static inline random_stream proof_stream(const char *name)
  * shaken a little: a scale of one everywhere would hide a scale that is never applied. */
 static inline double proof_number(const value *v, const random_stream *s, int64_t i)
 {
-    double x = random_uniform(s, (uint64_t)i, 0, 1);
+    const bool given = v->classes || v->kind == VALUE_INPUT;
+    if (!given && (v->kind == VALUE_SLOT || v->kind == VALUE_COUNTER))
+        return 0;
+    const bool normal = v->start.form == START_NORMAL || v->start.form == START_TRUNCATED;
+    if (!given && normal) /* what is cut off does no harm here */
+        return (float)(v->start.a + v->start.b * random_normal(s, (uint64_t)i));
+    const double x = random_uniform(s, (uint64_t)i, 0, 1);
     if (v->classes)
         return floor(x * v->classes);
-    if (v->kind == VALUE_SLOT || v->kind == VALUE_COUNTER)
-        return 0;
     if (v->kind == VALUE_INPUT)
         return (float)(2 * x - 1);
-    switch (v->start.form) {
-    case START_UNIFORM:
+    if (v->start.form == START_UNIFORM)
         return (float)(v->start.a + (v->start.b - v->start.a) * x);
-    case START_NORMAL:
-    case START_TRUNCATED: /* what is cut off does no harm here */
-        return (float)(v->start.a + v->start.b * random_normal(s, (uint64_t)i));
-    case START_CONSTANT:
-        break;
-    }
     return (float)(v->start.a + 0.25 * x);
 }
 
@@ -232,10 +248,12 @@ static inline double proof_coarse(double x)
 static inline void proof_fill(const proof *p, const value *v, void *data)
 {
     const random_stream s = proof_stream(v->name);
+    int64_t *places = proof_places(v);
     for (int64_t i = 0, count = shape_count(&v->shape); i < count; i++) {
         const double x = proof_number(v, &s, i);
-        proof_write(v, data, i, p->options.coarse && !v->classes ? proof_coarse(x) : x);
+        proof_write(v, data, places ? places[i] : i, p->options.coarse && !v->classes ? proof_coarse(x) : x);
     }
+    free(places);
 }
 
 /* Puts all workspaces behind the arena, one in the other's place: there each can have its guards. That they have
@@ -274,6 +292,23 @@ static inline brasa_status proof_link(proof *p)
     return status;
 }
 
+/* Drawn once, for all runs; zero in the padding of their layouts. */
+static inline bool proof_draw_inputs(proof *p)
+{
+    const graph *g = &p->program.graph;
+    int64_t bytes = 0;
+    for (int v = 0; v < g->nvalues; v++)
+        bytes += g->values[v].kind == VALUE_INPUT ? (g->values[v].bytes + 63) / 64 * 64 : 0;
+    p->inputs = calloc(1, (size_t)bytes + 1);
+    char *at = p->inputs;
+    for (int v = 0; p->inputs && v < g->nvalues; v++)
+        if (g->values[v].kind == VALUE_INPUT) {
+            proof_fill(p, &g->values[v], at);
+            at += (g->values[v].bytes + 63) / 64 * 64;
+        }
+    return p->inputs;
+}
+
 /* Memory, the state's first numbers, and the steps. */
 static inline brasa_status proof_load(proof *p)
 {
@@ -293,7 +328,7 @@ static inline brasa_status proof_load(proof *p)
     p->state = aligned_alloc(64, (size_t)p->state_bytes + 64);
     p->arena_bytes = proof_guard(p);
     p->arena = p->arena_bytes < 0 ? NULL : aligned_alloc(64, (size_t)(p->arena_bytes + 63) / 64 * 64);
-    if (!p->state_offset || !p->start || !p->state || !p->arena)
+    if (!p->state_offset || !p->start || !p->state || !p->arena || !proof_draw_inputs(p))
         return BRASA_OUT_OF_MEMORY;
     for (int v = 0; v < g->nvalues; v++)
         if (g->values[v].state >= 0)
@@ -346,12 +381,13 @@ static inline brasa_status proof_step(proof *p, int i, int rubbish)
 static inline void proof_begin(proof *p, int rubbish)
 {
     const graph *g = &p->program.graph;
+    const char *input = p->inputs;
     memcpy(p->state, p->start, (size_t)p->state_bytes);
     memset(p->arena, rubbish, (size_t)p->program.plan.bytes);
     for (int v = 0; v < g->nvalues; v++)
         if (g->values[v].kind == VALUE_INPUT) {
-            memset(p->arena + g->values[v].offset, 0, (size_t)g->values[v].bytes); /* the padding of its layout */
-            proof_fill(p, &g->values[v], p->arena + g->values[v].offset);
+            memcpy(p->arena + g->values[v].offset, input, (size_t)g->values[v].bytes);
+            input += (g->values[v].bytes + 63) / 64 * 64;
         }
     if (p->state_there)
         CHECK_STATUS(device_copy_in(g->ctx, p->state_there, p->state, (size_t)p->state_bytes), BRASA_OK);
@@ -395,18 +431,21 @@ static inline void *proof_data(const proof *p, int v)
 
 static inline double proof_get(const proof *p, int v, int64_t i)
 {
-    return proof_read(&p->program.graph.values[v], proof_data(p, v), i);
+    const value *x = &p->program.graph.values[v];
+    return proof_read(x, proof_data(p, v), proof_place(x, i));
 }
 
 /* The state that a run starts from. */
 static inline double proof_start(const proof *p, int v, int64_t i)
 {
-    return proof_read(&p->program.graph.values[v], p->start + p->state_offset[v], i);
+    const value *x = &p->program.graph.values[v];
+    return proof_read(x, p->start + p->state_offset[v], proof_place(x, i));
 }
 
 static inline void proof_set_start(const proof *p, int v, int64_t i, double x)
 {
-    proof_write(&p->program.graph.values[v], p->start + p->state_offset[v], i, x);
+    const value *to = &p->program.graph.values[v];
+    proof_write(to, p->start + p->state_offset[v], proof_place(to, i), x);
 }
 
 static inline int64_t proof_count(const proof *p, int v)
@@ -421,15 +460,28 @@ static inline bool proof_readable(const proof *p, int v)
     return x->state >= 0 || (x->output && x->kind == VALUE_TEMP && proof_made(&p->program.graph, v));
 }
 
-/* The same bits in two proofs: element by element, for their layouts may differ. */
+/* All elements, in the order of the shape; to be freed. */
+static inline double *proof_numbers(const proof *p, int v)
+{
+    const value *x = &p->program.graph.values[v];
+    const void *data = proof_data(p, v);
+    const int64_t count = proof_count(p, v);
+    double *numbers = malloc((size_t)(count + 1) * sizeof *numbers);
+    int64_t *places = proof_places(x);
+    for (int64_t i = 0; i < count; i++)
+        numbers[i] = proof_read(x, data, places ? places[i] : i);
+    free(places);
+    return numbers;
+}
+
+/* The same bits in two proofs: as numbers, for their layouts may differ. */
 static inline bool proof_same(const proof *a, const proof *b, int v)
 {
-    for (int64_t i = 0, count = proof_count(a, v); i < count; i++) {
-        double x = proof_get(a, v, i), y = proof_get(b, v, i);
-        if (memcmp(&x, &y, sizeof x) != 0)
-            return false;
-    }
-    return true;
+    double *x = proof_numbers(a, v), *y = proof_numbers(b, v);
+    const bool same = memcmp(x, y, (size_t)proof_count(a, v) * sizeof *x) == 0;
+    free(x);
+    free(y);
+    return same;
 }
 
 #endif
