@@ -68,7 +68,7 @@ def with_tensorflow(x, y, epochs, tick):
 
 
 def with_paddle(x, y, epochs, tick):
-    os.environ["FLAGS_paddle_num_threads"] = str(THREADS)  # it takes one else
+    os.environ["OMP_NUM_THREADS"] = os.environ["FLAGS_paddle_num_threads"] = str(THREADS)  # both are one else
     import paddle
     from paddle import nn
     tick(paddle.__version__)
