@@ -41,7 +41,7 @@ static void print_json(int threads, const samples *s)
 int run_bench_peak(const options *o)
 {
     samples s = {0};
-    const int threads = o->threads ? (int)o->threads : threads_available();
+    const int threads = o->threads ? threads_granted((int)o->threads) : threads_available();
     int code = measure(o, threads, &s);
     if (code == DONE && o->json)
         print_json(threads, &s);

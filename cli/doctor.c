@@ -285,7 +285,8 @@ static void print_text(const machine *m, const times *t, const gpus *g)
         printf("%s by the cgroup's quota\n", print_number(m->cgroup_cpus).text);
     else
         printf("no cgroup quota\n");
-    printf("threads   %d will be used (--threads N for fewer)\n", m->threads);
+    printf("threads   %d will be used (--threads N for fewer)%s\n", m->threads,
+           threads_granted(MOST_THREADS) < MOST_THREADS ? ", by OMP_THREAD_LIMIT or OMP_MAX_ACTIVE_LEVELS" : "");
     printf("memory    %s, %s available, ", print_bytes(m->total).text, print_bytes(m->available).text);
     if (m->cgroup_memory > 0)
         printf("cgroup limit %s\n", print_bytes(m->cgroup_memory).text);

@@ -8,6 +8,7 @@
 #include "environment.h"
 
 #include "core/nearest.h"
+#include "core/threads.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -396,6 +397,9 @@ static int run_verb(const verb *v, int argc, char **argv)
     if (o.words > v->max_words)
         return complain(MISUSED, "%s: unexpected '%s'", v->name, o.word[v->max_words]);
     environment_check();
+    if (threads_granted((int)o.threads) < o.threads)
+        complain(DONE, "note: --threads %d: OpenMP grants %d (OMP_THREAD_LIMIT, OMP_MAX_ACTIVE_LEVELS)",
+                 (int)o.threads, threads_granted((int)o.threads));
     return v->run(&o);
 }
 

@@ -91,6 +91,8 @@ BRASA_API brasa_status brasa_context_new(const brasa_context_options *options, b
 BRASA_API void brasa_context_free(brasa_context *context);
 /* The text of the last error, "" if there was none. Borrowed until the next failing call. */
 BRASA_API const char *brasa_context_error(const brasa_context *context);
+/* How many threads sessions compute with: fewer than were asked for where OpenMP grants no more, as by
+ * OMP_THREAD_LIMIT or inside a parallel region. A session runs only where there are so many. */
 BRASA_API int32_t brasa_context_threads(const brasa_context *context);
 /* Where sessions compute that are made from here on: "cpu", as at first, or "cuda", or "cuda:1" where there are
  * several. Before the first session. The error says what is missing. */

@@ -250,6 +250,22 @@ def test_environment(folder):
     check("an empty folder of backends", r.returncode == 1 and "no brasa_cuda.so in %s, where BRASA_BACKENDS" % folder in r.stderr, r)
 
 
+def test_openmp():
+    """Where OpenMP gives fewer threads than are asked for, it computes with those: it waited for the others for good."""
+    if gives("doctor")["versions"]["openmp"] == "none":
+        return
+    words = ("bench", "step", "cifar10_cnn", "--batch", "8", "--steps", "1", "--no-tune", "--json")
+    many = str((os.cpu_count() or 1) + 1)
+    for limit, asked, used in (({"OMP_THREAD_LIMIT": "1"}, "2", 1), ({"OMP_MAX_ACTIVE_LEVELS": "0"}, "2", 1),
+                               ({"OMP_THREAD_LIMIT": "2"}, "3", 2), ({"OMP_DYNAMIC": "true"}, many, int(many))):
+        r = run(*words, "--threads", asked, env=limit)
+        said = "brasa: note: --threads %s: OpenMP grants %d (OMP_THREAD_LIMIT, OMP_MAX_ACTIVE_LEVELS)\n" % (asked, used)
+        check("with %s" % limit, r.returncode == 0 and json.loads(r.stdout)["threads"] == used
+              and r.stderr == (said if used < int(asked) else ""), r)
+    doctor = json.loads(run("doctor", "--json", env={"OMP_THREAD_LIMIT": "1"}).stdout)
+    check("doctor tells of it", doctor["threads"] == 1, doctor)
+
+
 def test_dialects():
     rows = gives("dialects")
     rates = {d["name"]: d["adadelta_rate"] for d in rows}
@@ -347,6 +363,7 @@ test_reorders()
 test_bench()
 test_devices()
 test_doctor()
+test_openmp()
 test_dialects()
 with tempfile.TemporaryDirectory() as temporary:
     test_environment(temporary)

@@ -7,6 +7,9 @@
 #include "train/session.h"
 
 #include <pthread.h>
+#ifdef _OPENMP
+#include <omp.h>
+#endif
 
 #if defined(__x86_64__)
 #include <xmmintrin.h>
@@ -58,7 +61,10 @@ TEST(denormals_in_the_pool)
     const int threads = 3;
     unsigned before = fp_state();
     CHECK(denormals_live_everywhere(threads));
-    threads_state saved = threads_enter(threads);
+    brasa_context *ctx = NULL;
+    threads_state saved;
+    CHECK_STATUS(brasa_context_new(NULL, &ctx), BRASA_OK);
+    CHECK_STATUS(threads_enter(ctx, threads, &saved), BRASA_OK);
     bool inside = denormals_live();
     threads_leave(saved, threads);
     CHECK(denormals_live_everywhere(threads));
@@ -68,6 +74,7 @@ TEST(denormals_in_the_pool)
 #else
     (void)inside;
 #endif
+    brasa_context_free(ctx);
 }
 
 /* A network whose first product is denormal: dense with all weights 1 on inputs of 1e-40. */
@@ -135,6 +142,95 @@ TEST(small_steps_stay_in_one_thread)
     CHECK_INT(threads_used("letter_mlp", 1 << 16), 3);
     CHECK_INT(threads_used("mnist_cnn", 1), 3);
 }
+
+/* --- fewer threads than were asked for ------------------------------------------------------------------------- */
+
+#ifdef _OPENMP
+
+typedef struct trainee {
+    brasa_context *ctx;
+    brasa_graph *g;
+    brasa_session *s;
+} trainee;
+
+/* A convolution whose weight gradient oneDNN computes in threads that wait for each other. */
+static bool open_trainee(trainee *t, int threads)
+{
+    *t = (trainee){0};
+    if (brasa_context_new(&(brasa_context_options){.threads = threads}, &t->ctx) != BRASA_OK)
+        return false;
+    t->g = brasa_graph_new(t->ctx);
+    return t->g && brasa_model_build(t->g, "cifar10_cnn", 0) == BRASA_OK &&
+           brasa_session_new(t->g, &(brasa_session_options){.batch = 8, .optimizer = "sgd lr=0.1"}, &t->s) ==
+               BRASA_OK;
+}
+
+static brasa_status train_trainee(const trainee *t)
+{
+    static const float x[8 * 3 * 32 * 32];
+    static const int32_t labels[8];
+    return brasa_train_step(t->s, x, labels, NULL);
+}
+
+static void close_trainee(trainee *t)
+{
+    brasa_session_free(t->s);
+    brasa_graph_free(t->g);
+    brasa_context_free(t->ctx);
+}
+
+/* In a program's own parallel region OpenMP gives a single thread: a context that is made there has one, and what was
+ * made for several is refused, where it waited for them for good. */
+TEST(inside_a_parallel_region)
+{
+    enum { OUTSIDE = 2 };
+    trainee before[OUTSIDE];
+    bool made[OUTSIDE] = {0};
+    brasa_status refused[OUTSIDE] = {0}, trained[OUTSIDE] = {0};
+    int teams = 0, threads[OUTSIDE] = {0};
+    if (omp_get_max_active_levels() > 1 || threads_granted(OUTSIDE) < OUTSIDE)
+        SKIP("OpenMP is set up to give other numbers of threads here");
+    for (int i = 0; i < OUTSIDE; i++)
+        CHECK(open_trainee(&before[i], 3));
+#pragma omp parallel num_threads(OUTSIDE) reduction(+ : teams)
+    {
+        const int i = omp_get_thread_num();
+        trainee own;
+        made[i] = open_trainee(&own, 3);
+        threads[i] = made[i] ? brasa_context_threads(own.ctx) : 0;
+        trained[i] = made[i] ? train_trainee(&own) : BRASA_INTERNAL;
+        close_trainee(&own);
+        refused[i] = train_trainee(&before[i]);
+        teams++;
+    }
+    CHECK_INT(teams, OUTSIDE);
+    for (int i = 0; i < OUTSIDE; i++) {
+        CHECK_INT(threads[i], 1);
+        CHECK_STATUS(trained[i], BRASA_OK);
+        CHECK_STATUS(refused[i], BRASA_WRONG_STATE);
+        CHECK(strstr(brasa_context_error(before[i].ctx), "OpenMP gives 1 of 3 threads"));
+        CHECK_INT(brasa_context_threads(before[i].ctx), 3);
+        CHECK_STATUS(train_trainee(&before[i]), BRASA_OK);
+        close_trainee(&before[i]);
+    }
+}
+
+/* OMP_DYNAMIC lets OpenMP give fewer threads than were asked for: at most one for each processor. */
+TEST(more_threads_than_processors)
+{
+    trainee t;
+    const int threads = omp_get_num_procs() + 1, dynamic = omp_get_dynamic();
+    if (threads > 65 || threads_granted(threads) < threads)
+        SKIP("so many threads are too many for a test");
+    omp_set_dynamic(1);
+    CHECK(open_trainee(&t, threads));
+    CHECK_STATUS(train_trainee(&t), BRASA_OK);
+    CHECK(omp_get_dynamic());
+    omp_set_dynamic(dynamic);
+    close_trainee(&t);
+}
+
+#endif
 
 /* --- several contexts at once ---------------------------------------------------------------------------------- */
 

@@ -39,7 +39,7 @@ brasa_status brasa_context_new(const brasa_context_options *options, brasa_conte
     ctx->release = o->release ? o->release : default_release;
     ctx->user = o->user;
     ctx->isa = isa_available();
-    ctx->threads = o->threads ? o->threads : threads_available();
+    ctx->threads = o->threads ? threads_granted(o->threads) : threads_available();
     *out = ctx;
     return BRASA_OK;
 }

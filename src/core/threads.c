@@ -1,7 +1,8 @@
-/* threads.c - affinity, cgroup quota, floating-point state. */
+/* threads.c - affinity, cgroup quota, OpenMP's limits, floating-point state. */
 #define _GNU_SOURCE
 #include "core/threads.h"
 #include "core/cgroup.h"
+#include "core/context.h"
 
 #include <sched.h>
 #include <unistd.h>
@@ -32,7 +33,21 @@ int threads_available(void)
     double quota = cgroup_cpus();
     if (quota > 0 && quota < cpus)
         cpus = (int)quota;
-    return cpus > 0 ? cpus : 1;
+    return cpus > 0 ? threads_granted(cpus) : 1;
+}
+
+int threads_granted(int wanted)
+{
+#ifdef _OPENMP
+    if (omp_get_active_level() >= omp_get_max_active_levels())
+        return 1;
+    int granted = omp_get_thread_limit();
+    for (int level = 1; level <= omp_get_level(); level++) /* all threads around this one may ask for as many */
+        granted /= omp_get_team_size(level);
+    return granted < 1 ? 1 : granted < wanted ? granted : wanted;
+#else
+    return wanted;
+#endif
 }
 
 #if defined(__x86_64__)
@@ -93,14 +108,23 @@ static unsigned fp_flushing(unsigned state)
 
 #endif
 
-/* The pool's threads get the caller's state on leaving: OpenMP starts them with it. */
-static void fp_set_all(unsigned state, int threads)
+/* The pool's threads get the caller's state on leaving: OpenMP starts them with it. Returns how many there are. */
+static int fp_set_all(unsigned state, int threads)
 {
+    int team = 0;
     fp_set(state);
     if (threads < 2)
-        return;
-#pragma omp parallel num_threads(threads)
-    fp_set(state);
+        return threads;
+#pragma omp parallel num_threads(threads) reduction(+ : team)
+    {
+        fp_set(state);
+        team++;
+    }
+#ifdef _OPENMP
+    return team;
+#else
+    return threads; /* whatever is asked for runs in one */
+#endif
 }
 
 void threads_for(int threads, int64_t items, void (*range)(void *user, int64_t begin, int64_t end), void *user)
@@ -126,15 +150,34 @@ int threads_pool(int threads)
 #endif
 }
 
-threads_state threads_enter(int threads)
+/* Whether OpenMP may give fewer threads where the machine is busy; returns what it was. */
+static bool set_dynamic(bool dynamic)
 {
-    threads_state s = {fp_state(), threads_pool(threads)};
-    fp_set_all(fp_flushing(s.saved), threads);
-    return s;
+#ifdef _OPENMP
+    const bool before = omp_get_dynamic();
+    omp_set_dynamic(dynamic);
+    return before;
+#else
+    return dynamic;
+#endif
+}
+
+brasa_status threads_enter(brasa_context *ctx, int threads, threads_state *out)
+{
+    *out = (threads_state){.saved = fp_state(), .pool = threads_pool(threads), .dynamic = set_dynamic(false)};
+    const int team = fp_set_all(fp_flushing(out->saved), threads);
+    if (team >= threads)
+        return BRASA_OK;
+    threads_leave(*out, threads);
+    return fail(ctx, BRASA_WRONG_STATE,
+                "OpenMP gives %d of %d threads here: inside a parallel region, make the context there, or for one "
+                "thread",
+                team, threads);
 }
 
 void threads_leave(threads_state state, int threads)
 {
     fp_set_all(state.saved, threads);
+    set_dynamic(state.dynamic);
     threads_pool(state.pool);
 }

@@ -98,8 +98,10 @@ brasa_status program_run(program *p)
     device *d = p->graph.ctx->device;
     if (d)
         return d->run(d, p->steps, p->nsteps, &p->record);
-    brasa_status status = BRASA_OK;
-    threads_state saved = threads_enter(p->threads);
+    threads_state saved;
+    brasa_status status = threads_enter(p->graph.ctx, p->threads, &saved);
+    if (status != BRASA_OK)
+        return status;
     for (int i = 0; i < p->nsteps && status == BRASA_OK; i++)
         status = p->steps[i].kernel->run(&p->steps[i]);
     threads_leave(saved, p->threads);
@@ -129,10 +131,12 @@ static brasa_status run_timed(const program *p, const step *steps, int count, in
 brasa_status program_repeat(program *p, int i, int times, int64_t *nanoseconds)
 {
     device *d = p->graph.ctx->device;
-    brasa_status status = BRASA_OK;
     if (d && d->repeat && times > 1)
         return d->repeat(d, &p->steps[i], times, nanoseconds);
-    threads_state saved = threads_enter(p->threads);
+    threads_state saved;
+    brasa_status status = threads_enter(p->graph.ctx, p->threads, &saved);
+    if (status != BRASA_OK)
+        return status;
     for (int t = 0; t < times && status == BRASA_OK; t++)
         status = run_timed(p, &p->steps[i], 1, &(int){0}, &nanoseconds[t]);
     threads_leave(saved, p->threads);
@@ -169,8 +173,10 @@ static void note_time(step *steps, int count, int64_t nanoseconds)
 
 brasa_status program_run_profiled(program *p)
 {
-    brasa_status status = BRASA_OK;
-    threads_state saved = threads_enter(p->threads);
+    threads_state saved;
+    brasa_status status = threads_enter(p->graph.ctx, p->threads, &saved);
+    if (status != BRASA_OK)
+        return status;
     for (int i = 0, ran = 1; i < p->nsteps && status == BRASA_OK; i += ran) {
         int64_t time = 0;
         status = run_timed(p, &p->steps[i], p->nsteps - i, &ran, &time);

@@ -274,8 +274,11 @@ static brasa_status race(const trials *t, int64_t *least)
 static brasa_status race_in_pool(const trials *t, int64_t *least)
 {
     const int threads = t->tuner->ctx->threads;
-    const threads_state saved = threads_enter(threads);
-    const brasa_status status = race(t, least);
+    threads_state saved;
+    brasa_status status = threads_enter(t->tuner->ctx, threads, &saved);
+    if (status != BRASA_OK)
+        return status;
+    status = race(t, least);
     threads_leave(saved, threads);
     return status;
 }

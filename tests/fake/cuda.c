@@ -89,12 +89,14 @@ static brasa_status run_one(const step *s)
 static brasa_status run_steps(const fake *f, const step *steps, int count)
 {
     int threads = 1;
-    brasa_status status = BRASA_OK;
+    threads_state saved;
     if (f->plans)
         return fail(f->ctx, BRASA_INTERNAL, "the fake device has kernels to plan with only");
     for (int i = 0; i < count; i++)
         threads = steps[i].threads > threads ? steps[i].threads : threads;
-    const threads_state saved = threads_enter(threads);
+    brasa_status status = threads_enter(f->ctx, threads, &saved);
+    if (status != BRASA_OK)
+        return status;
     for (int i = 0; i < count && status == BRASA_OK; i++)
         status = run_one(&steps[i]);
     threads_leave(saved, threads);
