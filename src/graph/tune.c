@@ -10,8 +10,9 @@
 
 /* A node of fewer operations is over before it matters, and its time is mostly noise. */
 static const double least_flops = 1e5;
-/* Of kernels that are as fast the first one is taken, so that noise does not decide: within 3 %. */
-static const double margin = 1.03;
+/* Of kernels that are as fast the first one is taken, so that noise does not decide: within 3 %, or where times
+ * cannot be believed, up to twice as long. */
+static const double margin = 1.03, wide_margin = 2;
 /* A large network takes minutes, writing the file some milliseconds. */
 static const int64_t patience = 1000000000;
 
@@ -206,12 +207,13 @@ static double flops_of(const graph *g, const node *n)
 
 static int best_of(const choice *c)
 {
+    const double limit = c->unsettled ? wide_margin : margin;
     int64_t least = 0;
     for (int i = 0; i < c->count; i++)
         if (c->tried[i].nanoseconds && (!least || c->tried[i].nanoseconds < least))
             least = c->tried[i].nanoseconds;
     for (int i = 0; i < c->count; i++)
-        if (c->tried[i].nanoseconds && (double)c->tried[i].nanoseconds <= (double)least * margin)
+        if (c->tried[i].nanoseconds && (double)c->tried[i].nanoseconds <= (double)least * limit)
             return i;
     return 0;
 }
@@ -257,8 +259,10 @@ static brasa_status time_node(tuner *t, graph *g, int i, const layout *usual, ch
     added->count = c->count;
     added->best = best_of(c);
     memcpy(added->tried, c->tried, sizeof c->tried);
-    added->fresh = true;
-    t->measured++;
+    added->unsettled = c->unsettled;
+    added->fresh = !c->unsettled;
+    t->measured += !c->unsettled;
+    t->unsettled += c->unsettled;
     *out = added;
     return tuner_clock() - t->saved >= t->patience ? save(t) : BRASA_OK;
 }
@@ -379,11 +383,27 @@ void tuner_lend(tuner *t, void *arena, int64_t bytes)
     t->filled = 0;
 }
 
+/* Tells once that other programs were in the way. */
+static brasa_status tell_unsettled(tuner *t)
+{
+    const int count = t->unsettled;
+    t->unsettled = 0;
+    if (!count || !t->watch)
+        return BRASA_OK;
+    const char *note =
+        pool_text(&t->pool, "times of kernels of %d node%s did not settle, as beside other busy programs: not kept",
+                  count, count == 1 ? "" : "s");
+    if (note)
+        t->watch(t->user, 0, 0, note);
+    return note ? BRASA_OK : fail_memory(t->ctx, 0);
+}
+
 brasa_status tuner_rest(tuner *t)
 {
     mem_put(t->ctx, t->block);
     t->block = t->room = NULL;
     t->room_bytes = 0;
     tuner_lend(t, NULL, 0);
-    return save(t);
+    const brasa_status status = tell_unsettled(t);
+    return status == BRASA_OK ? save(t) : status;
 }

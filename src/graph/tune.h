@@ -25,6 +25,7 @@ typedef struct choice {
     uint64_t hash;              /* of both */
     int count, best;
     tried tried[MOST_TRIED]; /* in the order of the list, from the first one that takes the node */
+    bool unsettled;          /* the times cannot be believed: something was in the way */
     bool recorded;           /* comes from a run's record */
     bool fresh;              /* measured here, and not in the file yet */
     bool used;               /* for a node of this tuner's programs */
@@ -48,6 +49,7 @@ typedef struct tuner {
     int64_t saved;    /* when that was, or the first one was begun, by tuner_clock; 0: neither */
     int64_t patience; /* nanoseconds after which it is written again, as whoever is killed loses the rest */
     int open;         /* nodes that had a choice which nobody has timed */
+    int unsettled;    /* choices whose times cannot be believed: they are not kept */
     /* Runs a step and tells how long it took. Tests put another in its place. */
     brasa_status (*run)(const step *s, int64_t *nanoseconds);
     /* Memory to measure in: lent by the session, or of its own until tuner_rest. */
@@ -66,7 +68,7 @@ brasa_status tuner_new(brasa_context *ctx, const brasa_tuning *o, tuner **out);
 void tuner_free(tuner *t);
 /* Memory to measure in, and how much; NULL: none. */
 void tuner_lend(tuner *t, void *arena, int64_t bytes);
-/* After a program is selected: gives memory back, and keeps what was measured. */
+/* After a program is selected: gives memory back, keeps what was measured, and tells `watch` what could not be. */
 brasa_status tuner_rest(tuner *t);
 /* "AMD EPYC 9B14 25/17/1, avx512, brasa 0.1.0, times 3, oneDNN 2.6.3, 2 threads" */
 const char *tuner_machine(pool *p);

@@ -3,8 +3,8 @@
  * A node is timed by itself, in memory with made-up numbers. Every candidate is opened on a copy of the node, and all
  * of them work on the same tensors; they run in turns, the first round warms up, and the least time of each counts. A
  * candidate that wants a tensor in another layout than it will have pays for a reorder of it. What one node wrote is
- * no input of the next, nor is what a run rewrote one of the next run: products of products would soon be infinite.
- */
+ * no input of the next, nor is what a round rewrote one of the next round: products of products would soon be
+ * infinite. */
 #define _POSIX_C_SOURCE 200809L
 #include "graph/tune.h"
 
@@ -15,12 +15,19 @@
 #include <string.h>
 #include <time.h>
 
-/* Rounds that count: so many at most, and LEAST_ROUNDS once they took ENOUGH nanoseconds, the least times of all
- * added up: what another process took away does not count. Where one run takes LONG nanoseconds, whoever is
- * `hopeless` times slower than another is not asked again, and whoever is left alone has won: a large network would
- * take minutes otherwise. The first round warms up. */
-enum { LEAST_ROUNDS = 4, MOST_ROUNDS = 20, ENOUGH = 20000000, LONG = 100000000 };
-static const double hopeless = 1.25, hopeless_first = 2;
+/* A race has MOST_ROUNDS that count, or LEAST_ROUNDS once these took ENOUGH nanoseconds, the least times of all added
+ * up. Where one run takes LONG nanoseconds, whoever is `hopeless` times slower than another is not asked again, and
+ * whoever is left alone has won: a large network would take minutes otherwise.
+ *
+ * Beside another busy process a run may wait for one of its own threads to get a processor: 15 ms in place of 14 us
+ * (libgomp's waiting threads look out for so long before they sleep). So the race goes on until all times are
+ * believable: reached twice, about; and not slower than any processor with vectors. After TIRED nanoseconds or
+ * TIRED_ROUNDS it ends all the same, unsettled. */
+enum { LEAST_ROUNDS = 4, MOST_ROUNDS = 20, TIRED_ROUNDS = 100 };
+enum { ENOUGH = 20000000, LONG = 100000000, TIRED = 1000000000 };
+static const double hopeless = 1.25, hopeless_first = 2, twice = 2;
+/* The slowest that is believed, in nanoseconds: 5 GFLOP/s, a quarter of a GB/s, and a millisecond to wake threads. */
+static const double an_operation = 0.2, a_byte = 4, to_wake = 1000000;
 
 typedef struct trial {
     node node; /* a copy, opened for this kernel */
@@ -39,6 +46,7 @@ typedef struct trials {
     int64_t *offset; /* of inputs and outputs in the room, the same for all; last, that of the workspace */
     int64_t inputs;  /* bytes of them, from the beginning of the room */
     int64_t bytes;   /* of the room */
+    bool rewrites;   /* the node, some of its inputs */
 } trials;
 
 int64_t tuner_clock(void)
@@ -140,6 +148,7 @@ static void place(trials *t)
         t->offset[k] = same >= 0 ? t->offset[same] : t->bytes;
         t->bytes += same >= 0 ? 0 : plan_align(most);
         t->inputs = k < t->n->nin ? t->bytes : t->inputs;
+        t->rewrites = t->rewrites || same >= 0;
     }
     for (int i = 0; i < t->count; i++) {
         const trial *r = &t->trial[i];
@@ -222,70 +231,114 @@ static brasa_status bind_trial(const trials *t, trial *r)
 /* --- races -------------------------------------------------------------------------------------------------------
  */
 
+typedef struct standings {
+    int count;
+    bool in[MOST_TRIED];                         /* still asked */
+    int64_t least[MOST_TRIED], next[MOST_TRIED]; /* the two least times of each; 0: not yet */
+    int64_t spent;                               /* by all runs */
+    double slowest;                              /* time that is believed */
+} standings;
+
+static void note_time(standings *s, int i, int64_t took, int round)
+{
+    s->spent += took;
+    if (round <= 1) { /* the first one counts for whoever is not asked again */
+        s->least[i] = took;
+    } else if (took < s->least[i]) {
+        s->next[i] = s->least[i];
+        s->least[i] = took;
+    } else if (!s->next[i] || took < s->next[i]) {
+        s->next[i] = took;
+    }
+}
+
 /* Takes those out of the race that cannot win any more; how many are left. */
-static int thin_out(bool *in, int count, const int64_t *least, double limit)
+static int thin_out(standings *s, double limit)
 {
     int64_t fastest = INT64_MAX;
     int left = 0;
-    for (int i = 0; i < count; i++)
-        if (in[i] && least[i] < fastest)
-            fastest = least[i];
-    for (int i = 0; i < count; i++) {
-        in[i] = in[i] && (double)least[i] <= (double)fastest * limit;
-        left += in[i];
+    for (int i = 0; i < s->count; i++)
+        if (s->in[i] && s->least[i] < fastest)
+            fastest = s->least[i];
+    for (int i = 0; i < s->count; i++) {
+        s->in[i] = s->in[i] && (double)s->least[i] <= (double)fastest * limit;
+        left += s->in[i];
     }
     return left;
 }
 
+static bool is_settled(const standings *s)
+{
+    bool settled = true;
+    for (int i = 0; i < s->count && settled; i++)
+        settled =
+            !s->in[i] || ((double)s->next[i] <= (double)s->least[i] * twice && (double)s->least[i] <= s->slowest);
+    return settled;
+}
+
 /* Whether the race is over after this round, from 0. */
-static bool is_over(bool *in, int count, const int64_t *least, int round)
+static bool is_over(standings *s, int round)
 {
     int64_t sum = 0, fastest = INT64_MAX;
-    for (int i = 0; i < count; i++) {
-        sum += in[i] ? least[i] : 0;
-        fastest = in[i] && least[i] < fastest ? least[i] : fastest;
+    for (int i = 0; i < s->count; i++) {
+        sum += s->in[i] ? s->least[i] : 0;
+        fastest = s->in[i] && s->least[i] < fastest ? s->least[i] : fastest;
     }
-    if (fastest >= LONG && thin_out(in, count, least, round ? hopeless : hopeless_first) < 2)
+    if (fastest >= LONG && thin_out(s, round ? hopeless : hopeless_first) < 2)
         return true;
-    return round == MOST_ROUNDS || (round >= LEAST_ROUNDS && sum * round >= ENOUGH);
+    if (round < LEAST_ROUNDS || (round < MOST_ROUNDS && sum * round < ENOUGH))
+        return false;
+    return is_settled(s) || round >= TIRED_ROUNDS || s->spent >= TIRED;
+}
+
+static double slowest_time(const trials *t)
+{
+    double bytes = 0, operations = t->n->op->cost ? t->n->op->cost(t->g, t->n).flops : 0;
+    for (int k = 0; k < t->n->nin + t->n->nout; k++)
+        bytes += (double)shape_count(&value_of(t, k)->shape) * (double)dtype_size(value_of(t, k)->type);
+    return to_wake + a_byte * bytes + an_operation * operations;
 }
 
 /* Runs all in turns; least[] is the least time of each, 0 of those that do not take part. */
-static brasa_status race(const trials *t, int64_t *least)
+static brasa_status race(const trials *t, int64_t *least, bool *settled)
 {
-    bool in[MOST_TRIED];
+    standings s = {.count = t->count, .slowest = slowest_time(t)};
     for (int i = 0; i < t->count; i++)
-        in[i] = t->trial[i].taken;
+        s.in[i] = t->trial[i].taken;
     int round = 0;
-    set_inputs(t);
-    do
+    do {
+        if (!round || t->rewrites)
+            set_inputs(t);
         for (int i = 0; i < t->count; i++) {
             int64_t took = 0;
-            const brasa_status status = in[i] ? t->tuner->run(&t->trial[i].step, &took) : BRASA_OK;
+            const brasa_status status = s.in[i] ? t->tuner->run(&t->trial[i].step, &took) : BRASA_OK;
             if (status != BRASA_OK)
                 return status;
-            if (in[i] && (round <= 1 || took < least[i])) /* the first one counts for whoever is not asked again */
-                least[i] = took;
+            if (s.in[i])
+                note_time(&s, i, took, round);
         }
-    while (!is_over(in, t->count, least, round++));
+    } while (!is_over(&s, round++));
+    memcpy(least, s.least, (size_t)t->count * sizeof *least);
+    *settled = *settled && is_settled(&s);
     return BRASA_OK;
 }
 
-static brasa_status race_in_pool(const trials *t, int64_t *least)
+static brasa_status race_in_pool(const trials *t, int64_t *least, bool *settled)
 {
     const int threads = t->tuner->ctx->threads;
     threads_state saved;
     brasa_status status = threads_enter(t->tuner->ctx, threads, &saved);
     if (status != BRASA_OK)
         return status;
-    status = race(t, least);
+    status = race(t, least, settled);
     threads_leave(saved, threads);
     return status;
 }
 
 /* What it costs to bring a tensor from one layout to another. The room is large enough for the tensor twice, in any
  * case where somebody would ask. */
-static brasa_status time_reorder(tuner *t, const value *like, const layout *from, const layout *to, int64_t *least)
+static brasa_status time_reorder(tuner *t, const value *like, const layout *from, const layout *to, int64_t *least,
+                                 bool *settled)
 {
     graph g;
     graph_init(&g, t->ctx);
@@ -312,13 +365,13 @@ static brasa_status time_reorder(tuner *t, const value *like, const layout *from
     if (status == BRASA_OK)
         status = bind_trial(&x, &x.trial[0]);
     if (status == BRASA_OK)
-        status = race_in_pool(&x, least);
+        status = race_in_pool(&x, least, settled);
     graph_clear(&g);
     return status;
 }
 
 /* Adds to the times what the layouts cost. */
-static brasa_status add_reorders(trials *t, const layout *usual, int64_t *least)
+static brasa_status add_reorders(trials *t, const layout *usual, int64_t *least, bool *settled)
 {
     const int nin = t->n->nin, args = nin + t->n->nout;
     brasa_status status = BRASA_OK;
@@ -328,8 +381,8 @@ static brasa_status add_reorders(trials *t, const layout *usual, int64_t *least)
             int64_t took[1] = {0};
             if (layout_equal(own, &usual[k]))
                 continue;
-            status =
-                time_reorder(t->tuner, value_of(t, k), k < nin ? &usual[k] : own, k < nin ? own : &usual[k], took);
+            status = time_reorder(t->tuner, value_of(t, k), k < nin ? &usual[k] : own, k < nin ? own : &usual[k],
+                                  took, settled);
             least[i] += took[0];
         }
     return status;
@@ -339,6 +392,7 @@ brasa_status tuner_measure(tuner *t, graph *g, int i, const layout *usual, choic
 {
     const int args = g->nodes[i].nin + g->nodes[i].nout;
     int64_t least[MOST_TRIED] = {0};
+    bool settled = true;
     trials x = {.tuner = t, .g = g, .n = &g->nodes[i], .count = c->count, .pool = {.ctx = t->ctx}};
     x.offset = pool_get(&x.pool, (size_t)args + 1, sizeof *x.offset);
     brasa_status status = x.offset ? BRASA_OK : fail_memory(t->ctx, (size_t)args * sizeof *x.offset);
@@ -352,9 +406,10 @@ brasa_status tuner_measure(tuner *t, graph *g, int i, const layout *usual, choic
         if (x.trial[k].taken)
             status = bind_trial(&x, &x.trial[k]);
     if (status == BRASA_OK)
-        status = race_in_pool(&x, least);
+        status = race_in_pool(&x, least, &settled);
     if (status == BRASA_OK)
-        status = add_reorders(&x, usual, least);
+        status = add_reorders(&x, usual, least, &settled);
+    c->unsettled = !settled;
     for (int k = 0; k < x.count; k++) {
         node_close(g, &x.trial[k].node);
         c->tried[k].nanoseconds = x.trial[k].taken ? least[k] : 0;
