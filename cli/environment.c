@@ -39,7 +39,8 @@ static const variable variables[] = {
     {"BRASA_CUBLASLT", "a file, a folder, or off", "libcublasLt; without it, where libraries usually are", NULL,
      NULL},
     {"BRASA_CUDNN", "a file, a folder, or off", "libcudnn, in the same way", NULL, NULL},
-    {"BRASA_ISA", "ref, avx2 or avx512", "the most that kernels may use of the processor", is_isa, passed_over},
+    {"BRASA_ISA", "ref, avx2 or avx512", "the most that kernels, and oneDNN's, may use of the processor", is_isa,
+     passed_over},
     {"BRASA_LAB", "a folder",
      "with the lab's runners and locks; without it, share/brasa/lab/peers beside the program, or what it was built "
      "from",

@@ -102,6 +102,19 @@ def test_newer_library():
     check("times are of that version", machines and all(", oneDNN 98.76.54, " in m for m in machines), machines)
 
 
+def test_instructions():
+    """BRASA_ISA holds for oneDNN, too; and what oneDNN's own variable takes away belongs to the machine's name."""
+    facts = json.loads(works("doctor", "--json"))
+    if facts["isa"] != "avx512" or not facts["onednn"]:
+        return skip("fewer instructions", "this machine has no AVX-512, or this build no oneDNN", 2)
+    r = run("bench", "step", "n.net", "--steps", "1", "--no-tune", BRASA_ISA="avx2", DNNL_VERBOSE="1")
+    check("BRASA_ISA", "onednn_verbose" in r.stdout.replace("dnnl_verbose", "onednn_verbose") and "jit:avx512" not in r.stdout, r.stdout)
+    works("explain", "n.net", "--tuned", cache="narrow", DNNL_MAX_CPU_ISA="AVX2")
+    machines = {line[0] for line in choices("narrow/kernels.txt")}
+    said = ", oneDNN %s with AVX2, " % facts["onednn"]
+    check("DNNL_MAX_CPU_ISA", machines and all(said in m for m in machines), machines)
+
+
 def test_choices():
     """Words of a verb decide; files decide; nothing else does."""
     lines = choices("cache/kernels.txt")
@@ -224,9 +237,9 @@ with tempfile.TemporaryDirectory() as folder:
         file.write(NET)
     test_files()
     if os.path.exists("cache/kernels.txt"):
-        for test in (test_newer_library, test_choices, test_trainings, test_no_tune, test_nowhere, test_spoilt, test_stopped, test_at_once):
+        for test in (test_newer_library, test_instructions, test_choices, test_trainings, test_no_tune, test_nowhere, test_spoilt, test_stopped, test_at_once):
             test()
     else:
-        skip("choices by time", "this build has one fast kernel for a convolution", 7)
+        skip("choices by time", "this build has one fast kernel for a convolution", 8)
     os.chdir("/")
 finish()

@@ -6,7 +6,7 @@
 typedef enum isa { ISA_ANY, ISA_AVX2, ISA_AVX512 } isa;
 
 /* What this machine has (AVX2 with FMA; AVX-512 F, BW, DQ, VL), cut down by the environment variable BRASA_ISA:
- * ref, avx2 or avx512. Another word is passed over, and the program says so. */
+ * ref, avx2 or avx512. Another word is passed over, and the program says so. oneDNN is held to it (onednn.c). */
 isa isa_available(void);
 const char *isa_name(isa i);
 

@@ -3,7 +3,29 @@
 #include "core/threads.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+/* --- instructions that it may use, the same for the whole process ------------------------------------------------
+ */
+
+/* BRASA_ISA holds for the library too, unless its own variable says something. It listens until it computes. */
+static void limit_isa(void)
+{
+    if (isa_available() == ISA_AVX2 && !getenv("DNNL_MAX_CPU_ISA") && !getenv("ONEDNN_MAX_CPU_ISA"))
+        (void)dnnl_set_max_cpu_isa(dnnl_cpu_isa_avx2);
+}
+
+/* What is missing, by the library's own variable, of what our kernels use. */
+static const char *missing_isa(void)
+{
+    const isa used = isa_available();
+    limit_isa();
+    const dnnl_cpu_isa_t most = used == ISA_ANY ? dnnl_cpu_isa_all : dnnl_get_effective_cpu_isa();
+    if (used != ISA_ANY && (most & dnnl_cpu_isa_avx2) != dnnl_cpu_isa_avx2)
+        return " without AVX2";
+    return used == ISA_AVX512 && (most & dnnl_cpu_isa_avx512_core) != dnnl_cpu_isa_avx512_core ? " with AVX2" : "";
+}
 
 /* --- engine and stream, one of each a context ------------------------------------------------------------------ */
 
@@ -35,6 +57,7 @@ static brasa_status get_handles(brasa_context *ctx, const handles **out)
         handles *h = mem_get(ctx, sizeof *h);
         if (!h)
             return fail_memory(ctx, sizeof *h);
+        limit_isa();
         dnnl_status_t status = dnnl_engine_create(&h->engine, dnnl_cpu, 0);
         if (status == dnnl_success)
             status = dnnl_stream_create(&h->stream, h->engine, dnnl_stream_default_flags);
@@ -326,6 +349,6 @@ const char *onednn_version(void)
 {
     static _Thread_local char text[40];
     const dnnl_version_t *v = dnnl_version();
-    snprintf(text, sizeof text, "%d.%d.%d", v->major, v->minor, v->patch);
+    snprintf(text, sizeof text, "%d.%d.%d%s", v->major, v->minor, v->patch, missing_isa());
     return text;
 }

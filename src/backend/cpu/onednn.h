@@ -46,7 +46,8 @@ typedef struct onednn_places {
 /* Sets n->state; BRASA_NO_KERNEL where the library has no fast implementation. */
 brasa_status onednn_open(graph *g, node *n, const onednn_layer *layer, const onednn_places *places);
 
-/* "2.6.3": of the library that runs, which may be newer than the headers. Holds for the calling thread. */
+/* "2.6.3": of the library that runs, which may be newer than the headers; with what it may use, where that is less
+ * than our kernels do: "2.6.3 with AVX2". Holds for the calling thread. */
 const char *onednn_version(void);
 
 /* The other hooks of a kernel, the same for all. */
