@@ -205,6 +205,37 @@ TEST(fastest_is_taken)
         }
 }
 
+/* A product too small for Strassen's algorithm to pay on every machine: it is taken where the clock says so. */
+TEST(not_taken_unseen)
+{
+    fixture f = {.batch = 1};
+    const kernel *ours = NULL;
+    CHECK_STATUS(brasa_context_new(&(brasa_context_options){.threads = 1}, &f.ctx), BRASA_OK);
+    f.g = brasa_graph_new(f.ctx);
+    brasa_tensor x = brasa_apply(brasa_input(f.g, "image", 128, 28, 28), "conv 128 1x1 name=b");
+    brasa_classify(brasa_flatten(brasa_global_avgpool(x)), 4);
+    while ((ours = kernel_next(f.ctx, op_find("conv2d"), F32, ours)))
+        if (strstr(ours->name, "strassen") && ours->isa <= f.ctx->isa)
+            break;
+    tuner *t = new_tuner(&f);
+    pretended.fast = ours ? ours->name : "";
+    pretended.time = 1000;
+    pretended.others = 2000;
+    for (int timed = 0; timed < 2 && library_onednn() && ours; timed++) {
+        CASE("%s", timed ? "timed" : "unseen");
+        graph g;
+        CHECK_STATUS(choose(&f, timed ? t : NULL, &g, true), BRASA_OK);
+        const node *n = find_node(&g, "b");
+        CHECK(n && !strstr(n->kernel->name, "strassen") == !timed);
+        CHECK(!timed || (n && n->choice && n->choice->count == 2 && n->choice->best == 1));
+        graph_clear(&g);
+    }
+    tuner_free(t);
+    close_all(&f);
+    if (!library_onednn() || !ours)
+        SKIP(no_choice);
+}
+
 /* Choices for this machine in a file. */
 static int kept_in(const fixture *f, const char *path)
 {

@@ -1,8 +1,8 @@
 /* select.c - a kernel for every node, a layout for every value.
  *
- * First the kernels: a node takes the first of its list that supports it. Then the layouts, node by node in order:
- * where the graph has a tuner, it may know a faster kernel now (tune.h); the kernel says in which layouts it reads
- * and writes, and as all are chosen it may look at what its readers want. A value keeps the layout its producer
+ * First the kernels: a node takes the first of its list that supports it, and pays. Then the layouts, node by node in
+ * order: where the graph has a tuner, it may know a faster kernel now (tune.h); the kernel says in which layouts it
+ * reads and writes, and as all are chosen it may look at what its readers want. A value keeps the layout its producer
  * writes; where a reader wants another, a reorder node is placed before it, once for all readers that want the same.
  * Weights have no producer: they take the layout of the first kernel that reads them and keep it for the whole run,
  * with their gradients and the optimizer's slots. So do inputs, and whoever feeds them writes it. Weights that this
@@ -28,7 +28,7 @@ static brasa_status choose(graph *g, node *n, const char *only)
     const op_def *op = n->op;
     for (int pass = only ? 0 : 1; pass < 2; pass++) {
         for (const kernel *k = kernel_next(g->ctx, op, g->real, NULL); k; k = kernel_next(g->ctx, op, g->real, k)) {
-            if (pass == 0 && only && !strstr(k->name, only))
+            if (pass == 0 ? only && !strstr(k->name, only) : k->pays && !k->pays(g, n))
                 continue;
             brasa_status status = select_try(g, n, k);
             if (status != BRASA_NO_KERNEL)

@@ -189,15 +189,22 @@ static choice *find(const tuner *t, const place *p, const choice *wanted)
 /* --- choosing ----------------------------------------------------------------------------------------------------
  */
 
-/* The node's kernel and those after it that support the node. The reference kernels, plain C, would take minutes. */
+/* Reference kernels, plain C, would take minutes. */
+static bool is_candidate(const graph *g, const node *n, const kernel *k)
+{
+    return k->isa != ISA_ANY && k->isa <= g->ctx->isa && (!k->supports || k->supports(g, n));
+}
+
+/* The node's kernel, those after it that support the node, and those before it that were not taken unseen. */
 static void list_candidates(const graph *g, const node *n, choice *c)
 {
-    for (const kernel *k = n->kernel; k && c->count < MOST_TRIED; k = kernel_next(g->ctx, n->op, g->real, k)) {
-        if (k->isa == ISA_ANY || k->isa > g->ctx->isa)
-            continue;
-        if (k == n->kernel || !k->supports || k->supports(g, n))
+    const kernel *k;
+    for (k = n->kernel; k && c->count < MOST_TRIED; k = kernel_next(g->ctx, n->op, g->real, k))
+        if (k == n->kernel || is_candidate(g, n, k))
             c->tried[c->count++].kernel = k->name;
-    }
+    for (k = NULL; (k = kernel_next(g->ctx, n->op, g->real, k)) != n->kernel && c->count < MOST_TRIED;)
+        if (k->pays && !k->pays(g, n) && is_candidate(g, n, k))
+            c->tried[c->count++].kernel = k->name;
 }
 
 static double flops_of(const graph *g, const node *n)

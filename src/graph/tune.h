@@ -24,7 +24,7 @@ typedef struct choice {
     const char *machine, *node; /* what it holds for, in words */
     uint64_t hash;              /* of both */
     int count, best;
-    tried tried[MOST_TRIED]; /* in the order of the list, from the first one that takes the node */
+    tried tried[MOST_TRIED]; /* first the one that is taken unseen, then others in the order of the list */
     bool unsettled;          /* the times cannot be believed: something was in the way */
     bool recorded;           /* comes from a run's record */
     bool fresh;              /* measured here, and not in the file yet */

@@ -154,6 +154,9 @@ struct kernel {
     isa isa;    /* what it needs */
     /* NULL: every node of its op. Asked twice, before layouts are settled and, for those of the inputs, after. */
     bool (*supports)(const graph *g, const node *n);
+    /* Whether it is taken unless the clock says so: false where it is slower than kernels after it on some machines
+     * and faster on others. NULL: yes. */
+    bool (*pays)(const graph *g, const node *n);
     /* The layouts it works in. in[] and out[] come plain, one for each input and output. NULL: plain everywhere. */
     void (*layouts)(const graph *g, const node *n, layout *in, layout *out);
     /* Works element by element on what is stored, padding included, and makes zero of zeros: any layout will do that

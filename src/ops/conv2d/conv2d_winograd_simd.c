@@ -341,7 +341,8 @@ static int64_t workspace(const graph *g, const node *n)
 #define KERNEL(operation, function)                                                                                  \
     {                                                                                                                \
         .name = SIMD_NAME(#function), .op = &operation, .real = F32, .isa = SIMD_ISA, .supports = winograd_supports, \
-        .layouts = conv2d_layouts, .parts_in = operation##_parts, .parts_out = 1, .workspace = workspace, .run = run \
+        .pays = winograd_pays, .layouts = conv2d_layouts, .parts_in = operation##_parts, .parts_out = 1,             \
+        .workspace = workspace, .run = run                                                                           \
     }
 enum { conv2d_op_parts = 1, conv2d_grad_data_op_parts = 2 };
 
