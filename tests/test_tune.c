@@ -11,7 +11,9 @@
 #include "train/session.h"
 
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 #ifdef POOL_SEPARATE /* the sanitized build, which is slow: see pool.c */
 enum { LARGE_FILE = 20000, LARGE_SECONDS = 10 };
@@ -718,15 +720,19 @@ TEST(bad_lines)
                                         "m\tn\t*a 1\tb 2\tc 3\td 4\te 5\tf 6\tg 7\th 8\ti 9",
                                         "m\tn\t*a 1\tb 2\r"};
     static const char good[] = "this\tnode\t*one_kernel 12\tother 34\n";
+    enum { LINES = sizeof lines / sizeof lines[0] };
     const char *path = in_folder("bad.txt");
     fixture f = {0};
     open_graph(&f);
-    for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
+    for (size_t i = 0; i <= LINES; i++) { /* at last, one that begins with a zero */
         CASE("line %zu", i + 1);
         char text[1000];
         const char *note = NULL;
-        snprintf(text, sizeof text, "brasa kernels 1\n%s\n%s", lines[i], good);
-        write_file(path, text, strlen(text));
+        const int length = snprintf(text, sizeof text, "brasa kernels 1\n%s\n%s", i < LINES ? lines[i] : "?", good);
+        char *zero = i < LINES ? NULL : strchr(text, '?');
+        if (zero)
+            *zero = '\0';
+        write_file(path, text, (size_t)length);
         tuner *t = new_tuner(&f);
         CHECK_STATUS(tune_read(t, path, true, &note), BRASA_OK);
         CHECK_HAS(note ? note : "", "1 line is not");
@@ -739,13 +745,56 @@ TEST(bad_lines)
     close_all(&f);
 }
 
-/* A file of something else, or cut off: it is told, passed over, and replaced. */
+/* A file of something else, or of a later version: it is told, passed over, and stays. */
 TEST(foreign_files)
 {
     if (!has_choice())
         SKIP(no_choice);
-    static const char *const texts[] = {"{\"settings\":{}}\n", "brasa kernels 2\n", "brasa kernels 1", "\n\n\n",
-                                        "brasa kernels 1\nthis\tnode\t*a 1\tb"};
+    static const char *const texts[] = {"{\"settings\":{}}\n", "brasa kernels 2\n", "brasa kernels 10", "\n\n\n"};
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        CASE("file %zu", i + 1);
+        const char *path = in_folder("foreign.txt");
+        const brasa_tuning tuning = {.measure = true, .cache = path};
+        size_t bytes = 0;
+        fixture f = {0};
+        write_file(path, texts[i], strlen(texts[i]));
+        CHECK_STATUS(open_session(&f, tuning, (brasa_session_options){0}), BRASA_OK);
+        CHECK_HAS(f.notes, "passed over");
+        CHECK_HAS(f.notes, "times of kernels are not kept");
+        CHECK(!tune_writable(f.ctx, path));
+        close_all(&f);
+        char *text = read_file(path, &bytes);
+        CHECK_TEXT(text, texts[i]);
+        free(text);
+    }
+}
+
+/* What is ours is replaced, where a link leads to. */
+TEST(links_stay)
+{
+    if (!has_choice())
+        SKIP(no_choice);
+    char path[300], target[300];
+    struct stat st;
+    snprintf(path, sizeof path, "%s", in_folder("link.txt"));
+    snprintf(target, sizeof target, "%s", in_folder("target.txt"));
+    write_file(target, "", 0);
+    CHECK_INT(symlink("target.txt", path), 0);
+    fixture f = {0};
+    CHECK_STATUS(open_session(&f, (brasa_tuning){.measure = true, .cache = path}, (brasa_session_options){0}),
+                 BRASA_OK);
+    CHECK_TEXT(f.notes, "");
+    CHECK(lstat(path, &st) == 0 && S_ISLNK(st.st_mode));
+    CHECK_INT(kept_in(&f, target), f.timed);
+    close_all(&f);
+}
+
+/* Ours, but cut off: it is told, passed over, and replaced. */
+TEST(cut_files)
+{
+    if (!has_choice())
+        SKIP(no_choice);
+    static const char *const texts[] = {"brasa kernels 1", "brasa ker", "brasa kernels 1\nthis\tnode\t*a 1\tb"};
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         CASE("file %zu", i + 1);
         const char *path = in_folder("foreign.txt");

@@ -188,11 +188,22 @@ def test_nowhere():
 
 
 def test_spoilt():
-    with open("cache/kernels.txt", "w") as file:
-        file.write("something else\n")
+    def write(text):
+        with open("cache/kernels.txt", "w") as file:
+            file.write(text)
+
+    write("brasa kernels 1\nsomething else\n")
     works("explain", "n.net", "--tuned", said="note: cache/kernels.txt")
     check("written anew", len(choices("cache/kernels.txt")) > 0)
     works("explain", "n.net", "--tuned")
+    write("my own\n")
+    works("explain", "n.net", "--tuned", said="times of kernels are not kept")
+    told = events(*TRAIN, "--epochs", "1", "--out", "foreign")
+    notes = [e["text"] for e in told if e["event"] == "note"]
+    check("a training times nothing", "tune" not in kinds(told) and any("cannot be written" in n for n in notes), notes)
+    with open("cache/kernels.txt") as file:
+        check("another's file stays", file.read() == "my own\n")
+    os.remove("cache/kernels.txt")
 
 
 def test_stopped():

@@ -98,7 +98,7 @@ enum { TUNE_MOST_CHOICES = 4096 }; /* in a file: the oldest give way */
 /* Adds what a file holds for this machine, or all of a record; where the file is not as it should be, *note says so.
  * No file is no error. */
 brasa_status tune_read(tuner *t, const char *path, bool record, const char **note);
-/* Whether the file can be written, by what its folder allows. */
+/* Whether the file can be written, by what its folder allows, and is none but ours. */
 bool tune_writable(brasa_context *ctx, const char *path);
 /* Puts what was measured into the file, beside what others have put there meanwhile. */
 brasa_status tune_write(tuner *t, const char *path);

@@ -1,9 +1,10 @@
 /* tune_file.c - choices on disk: see tune.h.
  *
  * A line of text for each, tabs between the parts: the machine, the node, then each kernel with its time in
- * nanoseconds, a * before the one that was taken. New ones come last. The file may have been edited, cut off, or
- * be another's: a line that is not just so is passed over, and gone when the file is written again. It is replaced as
- * a whole, under a lock on its folder, so that processes that write at the same time lose nothing of each other. */
+ * nanoseconds, a * before the one that was taken. New ones come last. The file may have been edited or cut off: a
+ * line that is not just so is passed over, and gone when the file is written again. What cannot be read, or begins
+ * otherwise, is another's, and stays. The file is replaced as a whole, under a lock on its folder, so that processes
+ * that write at the same time lose nothing of each other. */
 #define _GNU_SOURCE
 #include "graph/tune.h"
 
@@ -12,7 +13,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -20,6 +23,8 @@
 #include <unistd.h>
 
 #define HEAD "brasa kernels 1"
+
+static const char foreign[] = "this is no file of kernels";
 
 enum { MOST_BYTES = 16 << 20, LOCK_TRIES = 50, LOCK_PAUSE = 10000000 };
 
@@ -117,34 +122,49 @@ static brasa_status read_lines(tuner *t, char *text, const char *machine, bool r
     return status;
 }
 
-/* The file as a text, or "" where there is none that can be read; *strange: there is something else. */
-static brasa_status load(pool *p, const char *path, char **text, bool *strange)
+/* What the file holds behind its head; of a head that is cut off, what there is. NULL: it is not ours. */
+static char *skip_head(char *text)
+{
+    static const char head[] = HEAD "\n";
+    const size_t length = strlen(text);
+    if (length < strlen(head))
+        return strncmp(text, head, length) == 0 ? text : NULL;
+    return strncmp(text, head, strlen(head)) == 0 ? text + strlen(head) : NULL;
+}
+
+/* The file as a text, "" where there is none; *wrong: why what is there is not for us, or NULL. */
+static brasa_status load(pool *p, const char *path, char **text, const char **wrong)
 {
     struct stat st;
     static char none[] = "";
     *text = none;
-    *strange = false;
+    *wrong = NULL;
     const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0)
+    if (fd < 0 && (errno == ENOENT || errno == ENOTDIR))
         return BRASA_OK;
+    if (fd < 0)
+        return (*wrong = pool_text(p, "%s", strerror(errno))) ? BRASA_OK : fail_memory(p->ctx, 0);
     brasa_status status = BRASA_OK;
+    char *all = NULL;
     if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_size > MOST_BYTES) {
-        *strange = true;
-    } else if (!(*text = pool_get(p, (size_t)st.st_size + 1, 1))) {
+        *wrong = foreign;
+    } else if (!(all = pool_get(p, (size_t)st.st_size + 1, 1))) {
         status = fail_memory(p->ctx, (size_t)st.st_size);
     } else {
         size_t got = 0;
         for (ssize_t some; got < (size_t)st.st_size; got += (size_t)some) {
-            some = read(fd, *text + got, (size_t)st.st_size - got);
+            some = read(fd, all + got, (size_t)st.st_size - got);
             if (some <= 0)
                 break;
         }
-        (*text)[got] = '\0';
-        *strange = got && strncmp(*text, HEAD "\n", strlen(HEAD) + 1) != 0;
+        for (char *zero = all; (zero = memchr(zero, 0, (size_t)(all + got - zero)));)
+            *zero = '\1'; /* in no good line either, and no end of the text */
+        all[got] = '\0';
+        all = skip_head(all);
+        *text = all ? all : none;
+        *wrong = all ? NULL : foreign;
     }
     close(fd);
-    if (status == BRASA_OK)
-        *text = *strange || !**text ? none : *text + strlen(HEAD) + 1;
     return status;
 }
 
@@ -152,13 +172,13 @@ brasa_status tune_read(tuner *t, const char *path, bool record, const char **not
 {
     pool p = {.ctx = t->ctx};
     char *text;
-    bool strange;
+    const char *wrong;
     int bad = 0;
-    brasa_status status = load(&p, path, &text, &strange);
+    brasa_status status = load(&p, path, &text, &wrong);
     if (status == BRASA_OK)
         status = read_lines(t, text, record ? NULL : t->machine, record, &bad);
-    if (status == BRASA_OK && (strange || bad)) {
-        *note = strange    ? pool_text(&t->pool, "%s: this is no file of kernels: it is passed over", path)
+    if (status == BRASA_OK && (wrong || bad)) {
+        *note = wrong      ? pool_text(&t->pool, "%s: %s: it is passed over", path, wrong)
                 : bad == 1 ? pool_text(&t->pool, "%s: 1 line is not as it should be: passed over", path)
                            : pool_text(&t->pool, "%s: %d lines are not as they should be: passed over", path, bad);
         status = *note ? BRASA_OK : fail_memory(t->ctx, 0);
@@ -220,8 +240,10 @@ static const char *folder_of(pool *p, const char *path)
 bool tune_writable(brasa_context *ctx, const char *path)
 {
     pool p = {.ctx = ctx};
-    const char *folder = folder_of(&p, path);
-    const bool writable = folder && access(folder, W_OK | X_OK) == 0;
+    char *text;
+    const char *folder = folder_of(&p, path), *wrong;
+    const bool writable =
+        folder && access(folder, W_OK | X_OK) == 0 && load(&p, path, &text, &wrong) == BRASA_OK && !wrong;
     pool_free(&p);
     return writable;
 }
@@ -240,12 +262,16 @@ static brasa_status lock_folder(pool *p, const char *path, int *fd)
 brasa_status tune_write(tuner *t, const char *path)
 {
     tuner all = {.ctx = t->ctx, .pool = {.ctx = t->ctx}, .machine = t->machine};
-    char *text;
-    bool strange;
+    char *text, target[PATH_MAX];
+    const char *wrong;
     int bad = 0, lock;
+    if (realpath(path, target)) /* a link stays one */
+        path = target;
     brasa_status status = lock_folder(&all.pool, path, &lock);
     if (status == BRASA_OK)
-        status = load(&all.pool, path, &text, &strange);
+        status = load(&all.pool, path, &text, &wrong);
+    if (status == BRASA_OK && wrong)
+        status = fail(t->ctx, BRASA_BAD_FILE, "%s: %s", path, wrong);
     if (status == BRASA_OK)
         status = read_lines(&all, text, NULL, false, &bad);
     for (int i = 0; i < t->count && status == BRASA_OK; i++)
