@@ -36,8 +36,15 @@ static bool is_measured(const bench *b, const step *s)
     return s->node->role != ROLE_UPDATE && strcmp(s->node->name, b->op->name) == 0;
 }
 
+static bool is_wanted(const bench *b, const kernel *k)
+{
+    return !b->options->kernels || strstr(k->name, b->options->kernels);
+}
+
 static void print_row(bench *b, const graph *g, const step *s, const samples *t)
 {
+    if (!is_wanted(b, s->kernel))
+        return;
     const char *part = s->node->role == ROLE_FORWARD ? "forward" : "backward";
     double median = samples_at(t, 0.5), per_ns = median > 0 ? 1e-9 / median : 0;
     double gflops = step_flops(g, s) * per_ns, gbytes = step_bytes(s) * per_ns;
@@ -162,7 +169,8 @@ static int bench_case(bench *b)
     b->told = false;
     int code = bench_session(b, NULL, &others);
     for (int i = 0; i < others.count && code == DONE; i++)
-        code = bench_session(b, others.kernel[i], NULL);
+        if (is_wanted(b, others.kernel[i]))
+            code = bench_session(b, others.kernel[i], NULL);
     return code;
 }
 
@@ -197,8 +205,12 @@ static int bench_op(bench *b)
 
 int run_bench_ops(const options *o)
 {
+    static const char *const of_a_network[] = {"batch", "classes", "dialect", "no-tune", "seed", "steps"};
     if (o->sum)
         return run_bench_sum(o);
+    for (size_t i = 0; i < sizeof of_a_network / sizeof of_a_network[0]; i++)
+        if (option_given(o, of_a_network[i]))
+            return complain(MISUSED, "bench ops: --%s goes with --sum alone", of_a_network[i]);
     bench b = {.options = o, .json = json_stdout(), .progress = progress_start(o->quiet)};
     const op_def *wanted = o->words ? op_find(o->word[0]) : NULL;
     if (o->words && (!wanted || !has_cases(wanted)))

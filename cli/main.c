@@ -165,7 +165,8 @@ static const verb verbs[] = {
         .options = "batch classes device dialect json kernels no-tune precision quiet seconds seed steps sum threads",
         .details = "Median of at least 5 runs, and as many as fit --seconds a case (0.03). GB/s counts "
                    "what must be read and written once. The cases are those that the tests prove, or the "
-                   "one that is given, as shapes and as settings, without the reference kernels. "
+                   "one that is given, as shapes and as settings, without the reference kernels; with --kernels, "
+                   "on kernels of that name alone. "
                    "With --sum each node of that network's training step is run several times in a row "
                    "(--steps, 5) on the step's own data; the sum of the medians is what the step would take if "
                    "the kernels did not get in each other's way, and the step itself stands beside it. With "
