@@ -144,6 +144,7 @@ void machine_json(json *j)
 /* --- the file of kernels' times ------------------------------------------------------------------------------ */
 
 typedef struct times {
+    bool locked; /* the file cannot be written */
     bool off;
     char path[CACHE_PATH_SIZE]; /* "": none is kept */
     int choices;                /* for this machine, version and number of threads */
@@ -160,6 +161,16 @@ static bool take_note(void *user, int64_t done, int64_t total, const char *note)
     return true;
 }
 
+/* A folder that is not there yet is made when it is needed. */
+static bool has_folder(char *path)
+{
+    char *slash = strrchr(path, '/');
+    *slash = '\0';
+    const bool found = access(path, F_OK) == 0;
+    *slash = '/';
+    return found;
+}
+
 static times read_times(const options *o)
 {
     times t = {.off = tuning_off(o)};
@@ -170,6 +181,7 @@ static times read_times(const options *o)
     const brasa_tuning wish = {.cache = t.path[0] ? t.path : NULL, .watch = take_note, .user = &t};
     if (brasa_context_new(NULL, &ctx) == BRASA_OK && tuner_new(ctx, &wish, &all) == BRASA_OK)
         t.choices = all->count;
+    t.locked = ctx && t.path[0] && has_folder(t.path) && !tune_writable(ctx, t.path);
     tuner_free(all);
     brasa_context_free(ctx);
     return t;
@@ -180,9 +192,11 @@ static void print_times(const times *t)
     if (t->off)
         printf("tuning    off: the first kernel that fits is taken (BRASA_TUNE)\n");
     else if (!t->path[0])
-        printf("tuning    on, and nothing is kept (BRASA_CACHE)\n");
+        printf("tuning    on, and nothing is kept (%s)\n",
+               getenv("BRASA_CACHE") ? "BRASA_CACHE" : "BRASA_CACHE, XDG_CACHE_HOME and HOME name no folder");
     else
-        printf("tuning    %d choices for this machine in %s\n", t->choices, t->path);
+        printf("tuning    %d choice%s for this machine in %s%s\n", t->choices, t->choices == 1 ? "" : "s", t->path,
+               t->locked ? ", which cannot be written" : "");
     if (t->note[0])
         printf("          %s\n", t->note);
 }
@@ -267,6 +281,7 @@ static void print_json(const machine *m, const times *t, const gpus *g)
     json_bool(&j, "on", !t->off);
     json_text(&j, "cache", t->path[0] ? t->path : NULL);
     json_int(&j, "choices", t->choices);
+    json_bool(&j, "writable", t->path[0] && !t->locked);
     json_close(&j, '}');
     json_close(&j, '}');
 }

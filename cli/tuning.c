@@ -52,6 +52,17 @@ static bool look_on(void *user, int64_t done, int64_t total, const char *note)
     return true;
 }
 
+/* Where BRASA_CACHE says something, it is wished, or was told before. */
+static void tell_nowhere(void)
+{
+    static bool told;
+    const char *own = getenv("BRASA_CACHE");
+    if (!told && (!own || !*own))
+        complain(DONE, "note: times of kernels are not kept, and trainings take the first that fit: BRASA_CACHE, "
+                       "XDG_CACHE_HOME and HOME name no folder");
+    told = true;
+}
+
 void tuning_start(tuning *t, const options *o)
 {
     t->off = tuning_off(o);
@@ -59,6 +70,8 @@ void tuning_start(tuning *t, const options *o)
     t->wish = (brasa_tuning){.measure = true, .watch = look_on, .user = t};
     if (!t->off && tuning_cache(t->cache, true))
         t->wish.cache = t->cache;
+    else if (!t->off)
+        tell_nowhere();
 }
 
 const brasa_tuning *tuning_wish(const tuning *t)

@@ -11,6 +11,7 @@ TRAIN = ["train", "n.net", "--data", "synth:cifar10,n=100", "--keep", "last", "-
 def run(*words, cache="cache", **variables):
     env = {k: v for k, v in os.environ.items() if k not in ("BRASA_TUNE", "BRASA_CACHE", "XDG_CACHE_HOME")}
     env.update(variables)
+    env = {k: v for k, v in env.items() if v is not None}
     if cache:
         env["BRASA_CACHE"] = cache
     return subprocess.run([BRASA, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=500, env=env)
@@ -179,6 +180,7 @@ def test_nowhere():
     """A choice that cannot be kept is not made: runs repeat."""
     events(*TRAIN, "--epochs", "1", "--no-tune", "--out", "first")
     for name, how, noted in (("off", {"cache": "off"}, 0), ("unusable", {"cache": "/proc/nowhere", "said": "note: BRASA_CACHE"}, 0),
+                             ("homeless", {"cache": None, "HOME": None, "said": "note: times of kernels are not kept"}, 0),
                              ("unwritable", {"cache": None, "XDG_CACHE_HOME": "/proc/nowhere"}, 1)):
         told = events(*TRAIN, "--epochs", "1", "--out", name, **how)
         notes = [e["text"] for e in told if e["event"] == "note"]
@@ -203,7 +205,9 @@ def test_spoilt():
     check("a training times nothing", "tune" not in kinds(told) and any("cannot be written" in n for n in notes), notes)
     with open("cache/kernels.txt") as file:
         check("another's file stays", file.read() == "my own\n")
+    check("doctor says so", "which cannot be written" in works("doctor") and not json.loads(works("doctor", "--json"))["tuning"]["writable"])
     os.remove("cache/kernels.txt")
+    check("doctor says what is missing", "HOME name no folder" in works("doctor", cache=None, HOME=None))
 
 
 def test_stopped():
