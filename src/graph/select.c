@@ -98,7 +98,7 @@ typedef struct selection {
     int nmade, made_capacity;
 } selection;
 
-static brasa_status append(selection *s, int n)
+static brasa_status add_node(selection *s, int n)
 {
     int *grown = pool_grow(&s->g->pool, s->order, s->count, &s->capacity, sizeof *grown);
     if (!grown)
@@ -117,7 +117,7 @@ static int reordered(selection *s, int v, const layout *l, const char *name, nod
             return s->made[i].to;
     int n = emit_like(g, &reorder_op, name, NULL, 1, &v, 1, &v);
     struct reordered *grown = pool_grow(&g->pool, s->made, s->nmade, &s->made_capacity, sizeof *grown);
-    if (n < 0 || !grown || append(s, n) != BRASA_OK)
+    if (n < 0 || !grown || add_node(s, n) != BRASA_OK)
         return -1;
     int out = g->nodes[n].out[0];
     g->nodes[n].role = role;
@@ -189,7 +189,7 @@ static brasa_status settle(selection *s, int i)
         v->layout = out[k];
         v->settled = true;
     }
-    return append(s, i);
+    return add_node(s, i);
 }
 
 brasa_status pass_select(graph *g, const char *only)

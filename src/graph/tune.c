@@ -25,7 +25,7 @@ typedef struct text {
     bool cut;
 } text;
 
-static bool append(void *user, const char *piece, size_t length)
+static bool add_to_key(void *user, const char *piece, size_t length)
 {
     text *x = user;
     if (x->cut || length >= x->size - x->length) {
@@ -49,7 +49,7 @@ static void print(text *x, const char *format, ...)
     if (length < 0 || (size_t)length >= sizeof piece)
         x->cut = true;
     else
-        append(x, piece, (size_t)length);
+        add_to_key(x, piece, (size_t)length);
 }
 
 /* A node and where its tensors lie. */
@@ -80,8 +80,8 @@ static bool describe(const place *p, bool starts, char key[TUNE_KEY_SIZE])
         print(&x, "%s%s", k ? " " : " > ", shape_print(&g->values[n->out[k]].shape).text);
     print(&x, "%s", acts[n->act]);
     if (n->op->fields && n->attr) {
-        json j = {.write = append, .user = &x, .depth = 1}; /* a line does not end here */
-        append(&x, " ", 1);
+        json j = {.write = add_to_key, .user = &x, .depth = 1}; /* a line does not end here */
+        add_to_key(&x, " ", 1);
         for (const field *f = n->op->fields; f->name; f++)
             if (starts || !f->starts)
                 field_to_json(&j, f, n->attr);

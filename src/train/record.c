@@ -186,7 +186,7 @@ typedef struct line {
     size_t length;
 } line;
 
-static bool append(void *user, const char *text, size_t length)
+static bool add_to_line(void *user, const char *text, size_t length)
 {
     line *l = user;
     if (length > sizeof l->text - l->length)
@@ -199,7 +199,7 @@ static bool append(void *user, const char *text, size_t length)
 static line figures_line(const train_figures *f, bool gpu)
 {
     line l = {.length = 0};
-    json j = {.write = append, .user = &l};
+    json j = {.write = add_to_line, .user = &l};
     json_open(&j, NULL, '{');
     json_int(&j, "epoch", f->epoch);
     json_real(&j, "loss", f->loss);
