@@ -39,6 +39,25 @@ TEST(layout)
         CHECK(random_uniform(&s, 20 + (uint64_t)i, 0, 1) == random_unit(group.word[i]));
 }
 
+/* Whatever was asked for before: a stream that differs in one place, or none at all, in any order. */
+TEST(any_order)
+{
+    enum { STREAMS = 6, ELEMENTS = 16 };
+    static const random_stream streams[STREAMS] = {{0},
+                                                   {.seed = 7, .purpose = RANDOM_TEST, .stream = 1, .step = 2},
+                                                   {.seed = 8, .purpose = RANDOM_TEST, .stream = 1, .step = 2},
+                                                   {.seed = 7, .purpose = RANDOM_DATA, .stream = 1, .step = 2},
+                                                   {.seed = 7, .purpose = RANDOM_TEST, .stream = 3, .step = 2},
+                                                   {.seed = 7, .purpose = RANDOM_TEST, .stream = 1, .step = 3}};
+    const random_stream order = {.seed = 5, .purpose = RANDOM_TEST};
+    for (uint64_t i = 0; i < 2000; i++) {
+        const random_group chosen = random_at(&order, i);
+        const random_stream *s = &streams[i ? chosen.word[0] % STREAMS : 0];
+        const uint64_t index = i ? chosen.word[1] % ELEMENTS : 0;
+        CHECK(random_uniform(s, index, 0, 1) == random_unit(random_at(s, index / 4).word[index % 4]));
+    }
+}
+
 TEST(range)
 {
     CHECK(random_unit(0) == 0);
