@@ -22,9 +22,10 @@
  * Beside another busy process a run may wait for one of its own threads to get a processor: 15 ms in place of 14 us
  * (libgomp's waiting threads look out for so long before they sleep). So the race goes on until all times are
  * believable: reached twice, about; and not slower than any processor with vectors. After TIRED nanoseconds or
- * TIRED_ROUNDS it ends all the same, unsettled. */
-enum { LEAST_ROUNDS = 4, MOST_ROUNDS = 20, TIRED_ROUNDS = 100 };
-enum { ENOUGH = 20000000, LONG = 100000000, TIRED = 1000000000 };
+ * TIRED_ROUNDS it ends all the same, unsettled; and after MOST_UNSETTLED races that ended so, none is longer than it
+ * would be alone: they would take minutes. */
+enum { LEAST_ROUNDS = 4, MOST_ROUNDS = 20, TIRED_ROUNDS = 100, MOST_UNSETTLED = 10 };
+enum { ENOUGH = 20000000, LONG = 100000000, TIRED = 300000000 };
 static const double hopeless = 1.25, hopeless_first = 2, twice = 2;
 /* The slowest that is believed, in nanoseconds: 5 GFLOP/s, a quarter of a GB/s, and a millisecond to wake threads. */
 static const double an_operation = 0.2, a_byte = 4, to_wake = 1000000;
@@ -236,7 +237,8 @@ typedef struct standings {
     bool in[MOST_TRIED];                         /* still asked */
     int64_t least[MOST_TRIED], next[MOST_TRIED]; /* the two least times of each; 0: not yet */
     int64_t spent;                               /* by all runs */
-    double slowest;                              /* time that is believed */
+    int64_t most;                                /* that they may take until all times are believed */
+    double slowest;                              /* time that is */
 } standings;
 
 static void note_time(standings *s, int i, int64_t took, int round)
@@ -288,7 +290,7 @@ static bool is_over(standings *s, int round)
         return true;
     if (round < LEAST_ROUNDS || (round < MOST_ROUNDS && sum * round < ENOUGH))
         return false;
-    return is_settled(s) || round >= TIRED_ROUNDS || s->spent >= TIRED;
+    return is_settled(s) || round >= TIRED_ROUNDS || s->spent >= s->most;
 }
 
 static double slowest_time(const trials *t)
@@ -303,6 +305,7 @@ static double slowest_time(const trials *t)
 static brasa_status race(const trials *t, int64_t *least, bool *settled)
 {
     standings s = {.count = t->count, .slowest = slowest_time(t)};
+    s.most = t->tuner->unsettled < MOST_UNSETTLED ? TIRED : 0;
     for (int i = 0; i < t->count; i++)
         s.in[i] = t->trial[i].taken;
     int round = 0;
