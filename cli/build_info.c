@@ -3,8 +3,10 @@
 #include "build_info.h"
 
 #include "brasa.h"
+#include "lab/proc.h"
 
 #include <sys/resource.h>
+#include <unistd.h>
 
 #define TEXT_(x)        #x
 #define TEXT(x)         TEXT_(x)
@@ -49,6 +51,13 @@ void build_json(json *j)
 
 double peak_rss_bytes(void)
 {
+    proc self;
+    proc_figures now;
     struct rusage usage;
-    return getrusage(RUSAGE_SELF, &usage) == 0 ? (double)usage.ru_maxrss * 1024 : 0; /* Linux counts in kB */
+    const bool told = proc_open(getpid(), &self) && proc_read(&self, &now) && now.most_rss > 0;
+    proc_close(&self);
+    if (told)
+        return (double)now.most_rss;
+    /* Linux counts in kB, and with it what the process was before exec: as much as the one that started it. */
+    return getrusage(RUSAGE_SELF, &usage) == 0 ? (double)usage.ru_maxrss * 1024 : 0;
 }

@@ -93,6 +93,19 @@ def test_beside_torch(folder):
     check("a torch that fails is told", r.returncode == 1 and "PyTorch: no compiler" in r.stderr, (r.returncode, r.stderr))
 
 
+def test_memory():
+    """A process is as large as itself: what started it does not count, which the kernel's ru_maxrss does."""
+    ballast = b"x" * (200 << 20)
+    r = subprocess.run([BRASA, "bench", "step", "letter_mlp", "--steps", "1", "--no-tune", "--json"], capture_output=True, text=True)
+    told = json.loads(r.stdout)["peak_rss_bytes"] if r.returncode == 0 else r.stderr
+    check("Brasa, started by a large process", r.returncode == 0 and 1e6 < told < 100e6, told)
+    asks = ("import sys, types; sys.modules['torch'] = types.SimpleNamespace(nn=None); sys.path.insert(0, sys.argv[1])\n"
+            "import bench_torch; print(bench_torch.peak_rss_bytes())")
+    r = subprocess.run([sys.executable, "-B", "-c", asks, os.path.join(SOURCE, "tools")], capture_output=True, text=True)
+    check("PyTorch's side as well", r.returncode == 0 and 1e6 < int(r.stdout) < 100e6, (r.stdout, r.stderr))
+    del ballast
+
+
 class FakeBrasa:
     """Steps of so many seconds, which nobody waits for."""
 
@@ -166,6 +179,7 @@ def test_goes_on(folder):
 with tempfile.TemporaryDirectory() as folder:
     test_alone(folder)
     test_beside_torch(folder)
+    test_memory()
     test_rules(folder)
     test_goes_on(folder)
 finish()
