@@ -22,7 +22,8 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 sys.path[:0] = [HERE, os.path.join(ROOT, "tools")]
 sys.dont_write_bytecode = True
-from bench import Failed, Worker, append_row, check_writable, find_torch, positive, read_rows
+from bench import Failed, Worker, check_writable, find_torch, positive
+from bench_rows import append_row, read_rows
 from sources import hash_sources
 from tables import Figures, errors, fusion_text, number, profile_text, table_text
 
