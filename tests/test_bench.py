@@ -93,6 +93,27 @@ def test_beside_torch(folder):
     check("a torch that fails is told", r.returncode == 1 and "PyTorch: no compiler" in r.stderr, (r.returncode, r.stderr))
 
 
+def test_later_alone(folder):
+    """What was measured beside PyTorch stays, and is not measured anew, where the same is asked for without it."""
+    out = os.path.join(folder, "later.jsonl")
+    words = ["--full", "--networks", "letter_mlp", "--threads", "1", "--out", out]
+    beside = [*words, "--torch-python", fake(folder, 1.0, 0.5, 1.0)]
+    bench(*beside)
+    row = rows(out)[0]
+    for name, again in ("--no-torch", [*words, "--no-torch"]), ("not found", [*words, "--torch-python", "nothing"]), ("beside", beside):
+        r = bench(*again)
+        check("a row beside PyTorch has what one without it has: " + name, r.returncode == 0 and "1 of 1 cells" in r.stderr
+              and rows(out) == [row], (r.stderr, len(rows(out))))
+    benchmark.append_row(out, {**row, "pytorch": None, "torch": None})
+    r = bench("--markdown", "--out", out)
+    check("the table shows the one beside PyTorch", "contiguous eager" in r.stdout and "PyTorch 9.9.9" in r.stdout, r.stdout)
+    r = bench(*beside)
+    check("which need not be measured again", "1 of 1 cells" in r.stderr and len(rows(out)) == 2, r.stderr)
+    benchmark.append_row(out, {**row, "pytorch": None, "torch": None, "program": "newer"})
+    r = bench("--markdown", "--out", out)
+    check("a newer program is shown as it was measured", "contiguous eager" not in r.stdout and "letter_mlp" in r.stdout, r.stdout)
+
+
 def test_memory():
     """A process is as large as itself: what started it does not count, which the kernel's ru_maxrss does."""
     ballast = b"x" * (200 << 20)
@@ -179,6 +200,7 @@ def test_goes_on(folder):
 with tempfile.TemporaryDirectory() as folder:
     test_alone(folder)
     test_beside_torch(folder)
+    test_later_alone(folder)
     test_memory()
     test_rules(folder)
     test_goes_on(folder)

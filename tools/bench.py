@@ -13,7 +13,8 @@ run found the fastest. Each cell is a line of JSON in --out, with all that was m
 """
 import argparse, hashlib, json, os, select, shutil, signal, statistics, subprocess, sys, tempfile, time
 
-from bench_rows import COLUMNS, LARGE, SMALL, append_row, figures, markdown, read_rows, terminal_line
+from bench_rows import (COLUMNS, LARGE, SMALL, append_row, figures, key_of, maker, markdown, pick_rows, read_all,
+                        terminal_line)
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SMALL_BATCH = 128
@@ -368,19 +369,17 @@ class Bench:
         self.python, version = find_torch(o.torch_python)
         if self.python:
             self.torch = version
-            self.known = read_rows(self.full_path)
+            self.known = {key_of(row): row["pytorch"]["form"] for row in read_all(self.full_path)
+                          if row.get("torch") == version and row.get("pytorch")}
         else:
             print(f"note: Brasa alone: {version}", file=sys.stderr)
 
-    def same(self, row):
-        """Whether a row is of this program, this PyTorch and this processor."""
-        return (row.get("program"), row.get("torch"), row.get("machine", {}).get("cpu")) == (
-            self.brasa.hash, self.torch, self.brasa.machine["cpu"])
+    def has_all(self, row):
+        """Whether a row is of this program and this processor and, where there is a PyTorch, beside that one."""
+        return maker(row) == (self.brasa.hash, self.brasa.machine["cpu"]) and (not self.torch or row.get("torch") == self.torch)
 
     def known_form(self, cell):
-        row = self.known.get((cell.network, cell.batch, cell.threads))
-        theirs = row and row["pytorch"]
-        return theirs["form"] if theirs and row["torch"] == self.torch else None
+        return self.known.get(tuple(cell.key().values()))
 
     def show(self, text):
         if self.terminal:
@@ -400,7 +399,7 @@ class Bench:
         if not self.full and os.path.exists(self.path):
             check_old(self.path)
             os.remove(self.path)
-        done = {key for key, row in read_rows(self.path).items() if self.same(row)}
+        done = {key_of(row) for row in read_all(self.path) if self.has_all(row)}
         left = [c for c in self.cells if tuple(c.key().values()) not in done]
         if len(left) < len(self.cells):
             print(f"{len(self.cells) - len(left)} of {len(self.cells)} cells are in {self.path}", file=sys.stderr)
@@ -451,7 +450,7 @@ def main():
     o = p.parse_args()
     try:
         if o.markdown:
-            print(markdown(list(read_rows(out_path(o)).values())), end="")
+            print(markdown(pick_rows(read_all(out_path(o)))), end="")
             return 0
         bench = Bench(o)
         bench.find_torch(o)

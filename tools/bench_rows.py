@@ -1,25 +1,61 @@
-"""The rows of tools/bench.py: networks that there are, the file of JSON lines, and the tables made of it."""
+"""The rows of tools/bench.py: the networks, the file of JSON lines, and the tables made of it."""
 import json, os, sys
 
 # Billions of operations of a training step of one sample, as `brasa bench step` counts them: to share out the time.
 LARGE = {"alexnet": 4.1, "mobilenet_v2": 1.9, "googlenet": 9.0, "resnet50": 24.5, "vgg16": 92.7}
 SMALL = {"letter_mlp": 0.00001, "mnist_cnn": 0.07, "cifar10_cnn": 0.07}
+CELL = ("network", "batch", "threads")
 
 
-def read_rows(path, key=("network", "batch", "threads")):
-    """The rows of a file by these fields, the last one of each cell; a line that was cut off is none."""
-    rows = {}
+# --- the file ------------------------------------------------------------------------------------------------------------
+
+
+def read_all(path):
+    """All rows of a file; a line that was cut off is none."""
+    rows = []
     try:
         with open(path) as file:
             for line in file:
                 try:
                     row = json.loads(line)
-                    rows[tuple(row[name] for name in key)] = row
-                except (ValueError, KeyError, TypeError):
+                except ValueError:
                     continue
+                if isinstance(row, dict):
+                    rows.append(row)
     except FileNotFoundError:
         pass
     return rows
+
+
+def key_of(row, names=CELL):
+    """The values of these fields; None: it has not all of them."""
+    key = tuple(row.get(name) for name in names)
+    return None if None in key or not all(isinstance(k, (str, int)) for k in key) else key
+
+
+def read_rows(path, names=CELL):
+    """The rows of a file by these fields, the last one of each cell."""
+    return {key_of(row, names): row for row in read_all(path) if key_of(row, names)}
+
+
+def maker(row):
+    """The program and the processor that a row is of."""
+    return row.get("program"), row["machine"].get("cpu") if isinstance(row.get("machine"), dict) else None
+
+
+def pick_rows(rows):
+    """One for each cell: of the program and the processor that came last, one beside PyTorch before one without it, and of
+    those the last."""
+    last, best = {key_of(row): maker(row) for row in rows}, {}
+    for row in rows:
+        key = key_of(row)
+        if key and maker(row) == last[key] and (key not in best or worth(row) >= worth(best[key])):
+            best[key] = row
+    return list(best.values())
+
+
+def worth(row):
+    return bool(row.get("pytorch"))
 
 
 def append_row(path, row):
@@ -31,6 +67,9 @@ def append_row(path, row):
         file.write(json.dumps(row).encode() + b"\n")
         file.flush()
         os.fsync(file.fileno())
+
+
+# --- the tables ----------------------------------------------------------------------------------------------------------
 
 
 COLUMNS = ("network", "batch", "threads", "ms/image", "spread", "images/s", "GFLOP/s", "of peak", "MB", "PyTorch", "form", "MB",
@@ -75,7 +114,7 @@ def markdown(rows):
     machine, peaks = rows[-1]["machine"], [row["peak"]["best_gflop_per_s"] for row in rows]
     versions = machine["versions"]
     made_with = [f"Brasa {versions['brasa']}", versions["compiler"], f"oneDNN {machine['onednn'] or 'none'}",
-                 f"PyTorch {rows[-1]['torch'] or 'none'}",
+                 f"PyTorch {next((row['torch'] for row in reversed(rows) if row['torch']), 'none')}",
                  f"peak {min(peaks):.0f} to {max(peaks):.0f} GFLOP/s ({rows[-1]['peak']['isa']})"]
     return "\n".join(lines) + f"""
 
