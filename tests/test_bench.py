@@ -114,6 +114,33 @@ def test_later_alone(folder):
     check("a newer program is shown as it was measured", "contiguous eager" not in r.stdout and "letter_mlp" in r.stdout, r.stdout)
 
 
+def test_tried_again(folder):
+    """What failed or was cut short in a full run is told, and measured again by the next one."""
+    out = os.path.join(folder, "again.jsonl")
+    words = ["--full", "--networks", "letter_mlp", "--threads", "1", "--out", out, "--torch-python"]
+    for i in 1, 2:
+        r = bench(*words, fake(folder))
+        check("a PyTorch that fails, time %d" % i, r.returncode == 1 and "PyTorch: no compiler; the same command tries it again" in r.stderr
+              and len(rows(out)) == i, (r.returncode, r.stderr))
+    working = fake(folder, 1.0, 0.5, 1.0)
+    r = bench(*words, working)
+    check("and works at last", r.returncode == 0 and len(rows(out)) == 3 and rows(out)[2]["pytorch"], (r.returncode, r.stderr))
+    r = bench(*words, working)
+    check("and is there then", r.returncode == 0 and "1 of 1 cells" in r.stderr and len(rows(out)) == 3, r.stderr)
+    row = rows(out)[2]
+    with open(out, "w") as file:
+        file.write(json.dumps({**row, "cut_short": "it was told to"}) + "\n")
+    # oneDNN's sum fails, after both sides had their turns
+    failing = script(folder, "failing", "#!/bin/sh\nfor w; do test $w = --sum && { echo no sum >&2; exit 1; }; done\nexec %s \"$@\"\n" % BRASA)
+    if row["onednn"]:
+        r = bench(*words, working, "--brasa", failing)
+        check("cut short", r.returncode == 1 and "cut short: no sum" in r.stderr and rows(out)[-1]["cut_short"] == "no sum",
+              (r.returncode, r.stderr))
+    r = bench(*words, working)
+    check("what was cut short is measured again", r.returncode == 0 and "cells" not in r.stderr and not rows(out)[-1].get("cut_short"),
+          (r.returncode, r.stderr))
+
+
 def test_memory():
     """A process is as large as itself: what started it does not count, which the kernel's ru_maxrss does."""
     ballast = b"x" * (200 << 20)
@@ -201,6 +228,7 @@ with tempfile.TemporaryDirectory() as folder:
     test_alone(folder)
     test_beside_torch(folder)
     test_later_alone(folder)
+    test_tried_again(folder)
     test_memory()
     test_rules(folder)
     test_goes_on(folder)

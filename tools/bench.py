@@ -375,8 +375,10 @@ class Bench:
             print(f"note: Brasa alone: {version}", file=sys.stderr)
 
     def has_all(self, row):
-        """Whether a row is of this program and this processor and, where there is a PyTorch, beside that one."""
-        return maker(row) == (self.brasa.hash, self.brasa.machine["cpu"]) and (not self.torch or row.get("torch") == self.torch)
+        """Whether a row is of this program and this processor, whole and, where there is a PyTorch, beside that one."""
+        beside = row.get("pytorch") and row.get("torch") == self.torch
+        return (maker(row) == (self.brasa.hash, self.brasa.machine["cpu"]) and not row.get("cut_short")
+                and bool(beside or not self.torch))
 
     def known_form(self, cell):
         return self.known.get(tuple(cell.key().values()))
@@ -428,9 +430,11 @@ class Bench:
         self.clear()
         theirs = row["pytorch"]
         print(terminal_line(figures(row), theirs["median_s"] / row["brasa"]["median_s"] if theirs else 0).rstrip(), flush=True)
-        for reason in sorted(set(row.get("pytorch_failed", {}).values())):
-            print(f"{cell}: PyTorch: {reason}", file=sys.stderr)
-        return "pytorch_failed" not in row
+        missing = ["PyTorch: " + reason for reason in sorted(set(row.get("pytorch_failed", {}).values()))]
+        missing += ["cut short: " + row["cut_short"]] if "cut_short" in row else []
+        for reason in missing:
+            print(f"{cell}: {reason}" + ("; the same command tries it again" if self.full else ""), file=sys.stderr)
+        return not missing
 
 
 def main():

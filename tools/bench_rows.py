@@ -44,8 +44,8 @@ def maker(row):
 
 
 def pick_rows(rows):
-    """One for each cell: of the program and the processor that came last, one beside PyTorch before one without it, and of
-    those the last."""
+    """One for each cell: of the program and the processor that came last, one beside PyTorch before one without it, a whole
+    one before one that was cut short, and of those the last."""
     last, best = {key_of(row): maker(row) for row in rows}, {}
     for row in rows:
         key = key_of(row)
@@ -55,7 +55,7 @@ def pick_rows(rows):
 
 
 def worth(row):
-    return bool(row.get("pytorch"))
+    return bool(row.get("pytorch")), not row.get("cut_short")
 
 
 def append_row(path, row):
