@@ -141,6 +141,37 @@ def test_tried_again(folder):
           (r.returncode, r.stderr))
 
 
+def test_bad_input(folder):
+    """One line says what is wrong, before anything is measured; what is no row in a file does no harm."""
+    for name, text in ("silent", "exit 0"), ("no JSON", "echo hello"), ("other JSON", "echo '[1]'"), ("bytes", "printf '\\377{'"), (
+            "little", "echo '{\"machine\": {}}'"):
+        r = bench("--networks", "letter_mlp", "--out", os.path.join(folder, "bad.jsonl"), "--brasa", script(folder, "bad", "#!/bin/sh\n" + text))
+        check("a program that is not Brasa: " + name, r.returncode == 1 and not r.stdout and r.stderr.count("\n") == 1
+              and r.stderr.startswith("bench: ") and "is it Brasa" in r.stderr, (r.returncode, r.stderr))
+    for words in (["--turn", "-1"], ["--turn", "nan"], ["--turn", "0"], ["--minutes", "nan"], ["--minutes", "-1"], ["--minutes", "inf"]):
+        r = bench("--networks", "letter_mlp", "--no-torch", *words)
+        check("refused: " + " ".join(words), r.returncode == 2 and not r.stdout and "expected a number from" in r.stderr, r.stderr)
+    r = bench("--networks", "letter_mlp", "--out", os.path.join(folder, "garbled.jsonl"), "--torch-python",
+              script(folder, "garbled", "#!/bin/sh\ntest $1 = -c && echo 9 || printf 'no\\377\\n'\n"))
+    check("a torch that says something else", r.returncode == 1 and "PyTorch: says 'no" in r.stderr and "Traceback" not in r.stderr, r.stderr)
+
+    out = os.path.join(folder, "rows.jsonl")
+    words = ["--full", "--no-torch", "--networks", "letter_mlp", "--threads", "1", "--out", out]
+    bench(*words)
+    row = rows(out)[0]
+    odd = [{**row, "network": "unheard_of"}, {**row, "brasa": None}, {**row, "peak": {}}, {**row, "gflop": "x"}, {**row, "batch": [1]},
+           {**row, "machine": 3}, {k: v for k, v in row.items() if k != "pytorch"}, {**row, "brasa": {**row["brasa"], "median_s": 0}}]
+    with open(out, "wb") as file:
+        file.write(b"\xff\xfe\n[1]\n7\n" + b"".join(json.dumps(o).encode() + b"\n" for o in odd))
+    r = bench("--markdown", "--out", out)
+    check("a table of odd rows", r.returncode == 0 and r.stdout == "nothing was measured yet\n"
+          and "note: 8 of 8 rows in" in r.stderr and "Traceback" not in r.stderr, (r.stdout, r.stderr))
+    r = bench(*words)
+    check("a full run goes on behind them", r.returncode == 0 and not r.stderr and "letter_mlp" in r.stdout, (r.returncode, r.stderr))
+    r = bench("--markdown", "--out", out)
+    check("and its row is shown", r.stdout.count("| letter_mlp |") == 1 and "note: 8 of 9" in r.stderr, (r.stdout, r.stderr))
+
+
 def test_memory():
     """A process is as large as itself: what started it does not count, which the kernel's ru_maxrss does."""
     ballast = b"x" * (200 << 20)
@@ -229,6 +260,7 @@ with tempfile.TemporaryDirectory() as folder:
     test_beside_torch(folder)
     test_later_alone(folder)
     test_tried_again(folder)
+    test_bad_input(folder)
     test_memory()
     test_rules(folder)
     test_goes_on(folder)

@@ -13,7 +13,7 @@ run found the fastest. Each cell is a line of JSON in --out, with all that was m
 """
 import argparse, hashlib, json, os, select, shutil, signal, statistics, subprocess, sys, tempfile, time
 
-from bench_rows import (COLUMNS, LARGE, SMALL, append_row, figures, key_of, maker, markdown, pick_rows, read_all,
+from bench_rows import (COLUMNS, LARGE, SMALL, append_row, can_show, figures, key_of, maker, markdown, pick_rows, read_all,
                         terminal_line)
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -42,27 +42,42 @@ class Brasa:
             self.hash = hashlib.sha256(file.read()).hexdigest()[:16]
         self.machine = self.peak(0, 0)["machine"]
 
-    def ask(self, *words, threads=0):
-        """What `brasa bench ...` says; threads 0: all that may be used."""
+    def ask(self, *words, needs, threads=0):
+        """What `brasa bench ...` says, with these members at least; threads 0: all that may be used."""
         command = [self.program, "bench", *map(str, words), "--json"] + (["--threads", str(threads)] if threads else [])
         limit = max(1, self.end - time.monotonic()) if self.end else None
         try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=limit)
+            done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=limit)
         except subprocess.TimeoutExpired:
             raise Failed("there was not enough time; --minutes or --full gives more")
         if done.returncode:
             raise Failed(done.stderr.strip() or f"{' '.join(command)} ended with {done.returncode}")
-        return json.loads(done.stdout)
+        told = read_json(done.stdout)
+        missing = [name for name in needs if name not in told]
+        if missing:
+            raise Failed(f"{' '.join(command)} says no '{missing[0]}': is it Brasa, and as new as this script?")
+        return told
 
     def peak(self, threads, seconds=0.2):
-        return self.ask("peak", "--seconds", seconds, threads=threads)
+        return self.ask("peak", "--seconds", seconds, threads=threads,
+                        needs=("machine", "isa", "best_gflop_per_s", "median_gflop_per_s"))
 
     def step(self, network, batch, threads, seconds):
-        return self.ask("step", network, "--batch", batch, "--seconds", seconds, "--quiet", threads=threads)
+        return self.ask("step", network, "--batch", batch, "--seconds", seconds, "--quiet", threads=threads,
+                        needs=("median_s", "spread_s", "steps", "first_step_s", "gflop", "peak_rss_bytes", "plan_bytes", "kernels"))
 
     def sum_of_onednn(self, network, batch, threads, repeats):
         return self.ask("ops", "--sum", network, "--batch", batch, "--kernels", "onednn", "--steps", repeats, "--quiet",
-                        threads=threads)
+                        threads=threads, needs=("sum_s", "repeats", "kernels"))
+
+
+def read_json(text):
+    """What a process said of itself, {} where that is nothing of the kind."""
+    try:
+        told = json.loads(text)
+    except ValueError:
+        return {}
+    return told if isinstance(told, dict) else {}
 
 
 class Worker:
@@ -72,9 +87,9 @@ class Worker:
         self.command, self.environment, self.process, self.said = command, environment, None, None
 
     def launch(self):
-        self.said = tempfile.TemporaryFile("w+")
+        self.said = tempfile.TemporaryFile("w+", errors="replace")
         self.process = subprocess.Popen(self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.said, text=True,
-                                        start_new_session=True, env=dict(os.environ, **self.environment))
+                                        errors="replace", start_new_session=True, env=dict(os.environ, **self.environment))
 
     def start(self, seconds):
         """Gives what the worker says of itself once it is warm."""
@@ -84,9 +99,9 @@ class Worker:
     def answer(self, seconds):
         ready = select.select([self.process.stdout], [], [], seconds)[0]
         line = self.process.stdout.readline() if ready else ""
-        if line:
-            return json.loads(line)
-        reason = f"not ready after {seconds:.0f} s" if not ready else self.last_words()
+        if read_json(line):
+            return read_json(line)
+        reason = f"not ready after {seconds:.0f} s" if not ready else f"says '{line.strip()[:200]}'" if line else self.last_words()
         self.close()
         raise Failed(reason)
 
@@ -339,6 +354,16 @@ def positive(text):
     return number
 
 
+def number_up_to(most, least=0):
+    """For argparse, which would take nan, and -1 as well."""
+    def read(text):
+        number = float(text)
+        if not least <= number <= most:
+            raise argparse.ArgumentTypeError(f"expected a number from {least:g} to {most:g}, got {text}")
+        return number
+    return read
+
+
 def check_writable(path):
     """Told before anything is measured that could not be kept then."""
     there = os.path.exists(path)
@@ -370,14 +395,14 @@ class Bench:
         if self.python:
             self.torch = version
             self.known = {key_of(row): row["pytorch"]["form"] for row in read_all(self.full_path)
-                          if row.get("torch") == version and row.get("pytorch")}
+                          if row.get("torch") == version and can_show(row) and row["pytorch"]}
         else:
             print(f"note: Brasa alone: {version}", file=sys.stderr)
 
     def has_all(self, row):
         """Whether a row is of this program and this processor, whole and, where there is a PyTorch, beside that one."""
         beside = row.get("pytorch") and row.get("torch") == self.torch
-        return (maker(row) == (self.brasa.hash, self.brasa.machine["cpu"]) and not row.get("cut_short")
+        return (maker(row) == (self.brasa.hash, self.brasa.machine["cpu"]) and can_show(row) and not row.get("cut_short")
                 and bool(beside or not self.torch))
 
     def known_form(self, cell):
@@ -444,8 +469,8 @@ def main():
     p.add_argument("--networks", nargs="+", choices=[*SMALL, *LARGE], metavar="NAME", help="these alone")
     p.add_argument("--batches", nargs="+", type=positive, metavar="N", help=f"of large networks; the small ones have {SMALL_BATCH}")
     p.add_argument("--threads", nargs="+", type=positive, metavar="N")
-    p.add_argument("--minutes", type=float, default=9, help="without --full: the time it may take (9)")
-    p.add_argument("--turn", type=float, metavar="SECONDS", help="of one side in one round (2, or 3 with --full)")
+    p.add_argument("--minutes", type=number_up_to(100000), default=9, help="without --full: the time it may take (9)")
+    p.add_argument("--turn", type=number_up_to(3600, 0.001), metavar="SECONDS", help="of one side in one round (2, or 3 with --full)")
     p.add_argument("--out", metavar="FILE", help="JSON lines (bench.jsonl, or bench-full.jsonl, beside the program)")
     p.add_argument("--brasa", default="build/brasa", metavar="PROGRAM", help="(build/brasa)")
     p.add_argument("--torch-python", default=os.environ.get("BRASA_TORCH_PYTHON"), metavar="PYTHON",
@@ -454,7 +479,11 @@ def main():
     o = p.parse_args()
     try:
         if o.markdown:
-            print(markdown(pick_rows(read_all(out_path(o)))), end="")
+            rows = read_all(out_path(o))
+            fine = [row for row in rows if can_show(row)]
+            if len(fine) < len(rows):
+                print(f"note: {len(rows) - len(fine)} of {len(rows)} rows in {out_path(o)} cannot be shown", file=sys.stderr)
+            print(markdown(pick_rows(fine)), end="")
             return 0
         bench = Bench(o)
         bench.find_torch(o)

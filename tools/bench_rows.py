@@ -14,7 +14,7 @@ def read_all(path):
     """All rows of a file; a line that was cut off is none."""
     rows = []
     try:
-        with open(path) as file:
+        with open(path, errors="replace") as file:
             for line in file:
                 try:
                     row = json.loads(line)
@@ -105,10 +105,20 @@ def terminal_line(cells, ratio=0):
     return text + "  " + full * min(round(4 * ratio), 32)
 
 
+def can_show(row):
+    """Whether a row has all that a table shows; a file may have others, of other tools and times."""
+    try:
+        markdown([row])
+        return row["network"] in {**SMALL, **LARGE} and bool(key_of(row))
+    except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError):
+        return False
+
+
 def markdown(rows):
     if not rows:
         return "nothing was measured yet\n"
-    rows = sorted(rows, key=lambda r: ([*SMALL, *LARGE].index(r["network"]), r["batch"], -r["threads"]))
+    names = [*SMALL, *LARGE]
+    rows = sorted(rows, key=lambda r: (names.index(r["network"]), r["batch"], -r["threads"]))
     lines = ["| " + " | ".join(COLUMNS) + " |", "|---" * len(COLUMNS) + "|"]
     lines += ["| " + " | ".join(figures(row)) + " |" for row in rows]
     machine, peaks = rows[-1]["machine"], [row["peak"]["best_gflop_per_s"] for row in rows]
