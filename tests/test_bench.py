@@ -229,6 +229,16 @@ def test_rules(folder):
     check("and where those of PyTorch are longer", len(m.ours) == 3, len(m.ours))
 
 
+def test_operations():
+    """The time is shared out by what `bench step` counts, which is what `explain` tells of the nodes."""
+    for network, gflop in {**benchmark.SMALL, **benchmark.LARGE}.items():
+        r = subprocess.run([BRASA, "explain", network, "--batch", "1", "--json"], capture_output=True, text=True)
+        counted = sum(node["flops"] for node in json.loads(r.stdout)["nodes"]) * 1e-9
+        check("operations of " + network, abs(gflop / counted - 1) < 0.02, (gflop, counted))
+    r = subprocess.run([BRASA, "bench", "step", "cifar10_cnn", "--batch", "1", "--steps", "1", "--no-tune", "--json"], capture_output=True, text=True)
+    check("which counts the same", abs(json.loads(r.stdout)["gflop"] / benchmark.SMALL["cifar10_cnn"] - 1) < 0.02, r.stdout)
+
+
 def test_goes_on(folder):
     out = os.path.join(folder, "full.jsonl")
     words = ["--full", "--no-torch", "--networks", "letter_mlp", "mnist_cnn", "--threads", "1", "2", "--out", out]
@@ -263,5 +273,6 @@ with tempfile.TemporaryDirectory() as folder:
     test_bad_input(folder)
     test_memory()
     test_rules(folder)
+    test_operations()
     test_goes_on(folder)
 finish()
