@@ -1,7 +1,8 @@
 /* bench_ops.c - `brasa bench ops`: every kernel over the cases of its op, or a given one, forward and backward.
  *
- * A case becomes a graph of one layer and a loss, as in the tests; the profile of its session gives the times. The
- * first session takes the kernels that training would take; each further kernel of an op has a session of its own.
+ * A case becomes a graph of one layer and a loss, as in the tests. The first session takes the kernels that training
+ * would take; each further kernel of an op has a session of its own. A node runs several times in a row, on what the
+ * nodes before it left, so that what it reads is in the cache as far as it fits.
  * Most cases are small, made to be right at the edges: their figures show overhead as much as speed.
  */
 #include "build_info.h"
@@ -10,15 +11,17 @@
 #include "samples.h"
 
 #include "core/nearest.h"
+#include "core/random.h"
 #include "ops/cases.h"
 #include "train/session.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-enum { LEAST_RUNS = 5, MOST_RUNS = 1000, MOST_STEPS = 32 };
+enum { LEAST_RUNS = 5, FEW_RUNS = 3, MOST_RUNS = 1000, MOST_KERNELS = 32 };
 
-static const double default_seconds = 0.03;
+static const double default_seconds = 0.03, long_seconds = 0.5; /* for which few runs will do */
 
 typedef struct bench {
     const options *options;
@@ -71,31 +74,85 @@ static void print_row(bench *b, const graph *g, const step *s, const samples *t)
            gbytes);
 }
 
-/* Runs the session's program and prints its rows; only: those of this kernel (NULL: all). */
+/* Whether a node has run often enough. */
+static bool enough(const bench *b, int runs, double elapsed)
+{
+    const double seconds = b->options->seconds >= 0 ? b->options->seconds : default_seconds;
+    const int least = elapsed > long_seconds ? FEW_RUNS : LEAST_RUNS;
+    return runs >= MOST_RUNS || (runs >= least && elapsed > seconds);
+}
+
+static bool rewrites_input(const step *s)
+{
+    for (int k = 0; k < s->nin; k++)
+        for (int j = 0; j < s->nout; j++)
+            if (s->in[k].data == s->out[j].data)
+                return true;
+    return false;
+}
+
+static int run_node(network *n, int i, int64_t *nanoseconds)
+{
+    program *p = n->session->current;
+    const brasa_status status = program_repeat(p, i, 1, nanoseconds);
+    return status == BRASA_OK ? DONE
+                              : complain(FAILED, "%s: %s", p->steps[i].kernel->name, brasa_status_text(status));
+}
+
+/* All that a node needs, as in a step. */
+static int run_before(network *n, int i)
+{
+    int64_t took = 0;
+    int code = network_feed(n) == BRASA_OK ? DONE : complain(FAILED, "%s", brasa_session_error(n->session));
+    for (int k = 0; k < i && code == DONE; k++)
+        code = run_node(n, k, &took);
+    return code;
+}
+
+/* Where a node rewrites what it reads, that is made again each time: products of products would soon be too small for
+ * a processor to be quick with. */
+static int time_node(bench *b, network *n, int i, samples *times)
+{
+    const bool anew = rewrites_input(&n->session->current->steps[i]);
+    const double start = clock_seconds();
+    int code = DONE;
+    for (int run = -1; code == DONE && !enough(b, run, clock_seconds() - start); run++) { /* the first one warms up */
+        int64_t took = 0;
+        if (anew && run >= 0)
+            code = run_before(n, i);
+        if (code == DONE)
+            code = run_node(n, i, &took);
+        if (code == DONE && run >= 0 && !samples_add(times, (double)took * 1e-9))
+            code = complain(FAILED, "%s", brasa_status_text(BRASA_OUT_OF_MEMORY));
+        progress_show(&b->progress, "%s %s", b->op->name, b->c->in);
+    }
+    return code;
+}
+
+/* Runs the session's program up to the last node that is timed, and prints their rows; only: those of this kernel
+ * (NULL: all). */
 static int measure(bench *b, network *n, const kernel *only)
 {
     program *p = n->session->current;
-    samples times[MOST_STEPS] = {{0}};
-    int code = DONE, count = p->nsteps < MOST_STEPS ? p->nsteps : MOST_STEPS;
-    double seconds = b->options->seconds >= 0 ? b->options->seconds : default_seconds, start = clock_seconds();
-    for (int run = -1; code == DONE && run < MOST_RUNS; run++) { /* the run before the first one warms up */
-        if (run >= LEAST_RUNS && clock_seconds() - start > seconds)
-            break;
-        brasa_session_profile(n->session, true); /* sets all times to zero */
-        if (network_step(n, true) != BRASA_OK)
-            code = complain(FAILED, "%s", brasa_session_error(n->session));
-        for (int i = 0; code == DONE && run >= 0 && i < count; i++)
-            if (!samples_add(&times[i], (double)p->steps[i].nanoseconds * 1e-9))
-                code = complain(FAILED, "%s", brasa_status_text(BRASA_OUT_OF_MEMORY));
-        progress_show(&b->progress, "%s %s", b->op->name, b->c->in);
-    }
-    for (int i = 0; i < count; i++) {
+    int last = -1, code = DONE;
+    for (int i = 0; i < p->nsteps; i++)
+        if (is_measured(b, &p->steps[i]) && (!only || p->steps[i].kernel == only))
+            last = i;
+    if (last >= 0)
+        code = run_before(n, 0);
+    for (int i = 0; i <= last && code == DONE; i++) {
         const step *s = &p->steps[i];
-        if (code == DONE && is_measured(b, s) && (!only || s->kernel == only)) {
-            samples_sort(&times[i]);
-            print_row(b, &p->graph, s, &times[i]);
+        samples times = {0};
+        if (!is_measured(b, s) || (only && s->kernel != only)) {
+            code = run_node(n, i, &(int64_t){0});
+            continue;
         }
-        samples_free(&times[i]);
+        code = time_node(b, n, i, &times);
+        if (code == DONE) {
+            samples_sort(&times);
+            print_row(b, &p->graph, s, &times);
+        }
+        samples_free(&times);
     }
     return code;
 }
@@ -117,7 +174,7 @@ static brasa_status build_case(graph *g, const op_def *op, const op_case *c)
 /* Kernels that were passed over, each once. */
 typedef struct kernel_list {
     int count;
-    const kernel *kernel[MOST_STEPS];
+    const kernel *kernel[MOST_KERNELS];
 } kernel_list;
 
 static bool is_reference(const kernel *k)
@@ -133,13 +190,57 @@ static void list_others(const bench *b, const program *p, kernel_list *list)
         if (!is_measured(b, s))
             continue;
         for (const kernel *k = NULL; (k = kernel_next(b->all.context, s->node->op, F32, k)) != NULL;) {
-            bool known = k == s->kernel || list->count == MOST_STEPS || (b->options->words > 1 && is_reference(k));
+            bool known = k == s->kernel || list->count == MOST_KERNELS || (b->options->words > 1 && is_reference(k));
             for (int j = 0; j < list->count && !known; j++)
                 known = list->kernel[j] == k;
             if (!known)
                 list->kernel[list->count++] = k;
         }
     }
+}
+
+enum { PATTERN = 4099 }; /* numbers: a prime, so that no two rows are the same */
+
+/* A state begins with a few numbers of its own, again and again. */
+static int repeat_numbers(network *n, const state *st, const initializer *start, uint32_t stream)
+{
+    const random_stream from = {.purpose = RANDOM_TEST, .stream = stream};
+    const int64_t count = st->bytes / (int64_t)sizeof(float);
+    float numbers[PATTERN], *to = session_state_data(n->session, st);
+    for (uint64_t i = 0; i < PATTERN; i++)
+        numbers[i] = (float)(start->form == START_UNIFORM ? random_uniform(&from, i, start->a, start->b)
+                                                          : start->a + start->b * random_normal(&from, i));
+    for (int64_t at = 0; at < count; at += PATTERN)
+        memcpy(to + at, numbers, sizeof *to * (size_t)(count - at < PATTERN ? count - at : PATTERN));
+    return session_push(n->session, st) == BRASA_OK ? DONE : complain(FAILED, "%s", brasa_session_error(n->session));
+}
+
+static bool is_drawn(const initializer *start)
+{
+    return start->form != START_CONSTANT;
+}
+
+/* A session whose weights and inputs are not drawn one by one: with large ones that would take longer than all that
+ * is timed. */
+static int compile(network *n, brasa_session_options s)
+{
+    const int count = n->graph->nvalues;
+    initializer *starts = calloc((size_t)count + 1, sizeof *starts);
+    if (!starts)
+        return complain(FAILED, "%s", brasa_status_text(BRASA_OUT_OF_MEMORY));
+    for (int v = 0; v < count; v++) {
+        starts[v] = n->graph->values[v].start;
+        if (is_drawn(&starts[v]))
+            n->graph->values[v].start = (initializer){START_CONSTANT, 0, 0};
+    }
+    int code = network_compile(n, NULL, s); /* all kernels have their turn anyway */
+    for (int v = 0; v < count && code == DONE; v++) {
+        const state *st = is_drawn(&starts[v]) ? session_state(n->session, n->graph->values[v].name) : NULL;
+        if (st)
+            code = repeat_numbers(n, st, &starts[v], (uint32_t)v);
+    }
+    free(starts);
+    return code;
 }
 
 /* One session over the case. only: takes this kernel and prints its rows alone; others gets what it passed over. */
@@ -151,7 +252,7 @@ static int bench_session(bench *b, const kernel *only, kernel_list *others)
         code = complain(FAILED, "%s", brasa_graph_error(n.graph));
     if (code == DONE) {
         brasa_session_options s = {.optimizer = "sgd lr=0.001", .kernels = only ? only->name : NULL};
-        code = network_compile(&n, NULL, s); /* all of them have their turn anyway */
+        code = compile(&n, s);
     }
     if (code == DONE)
         code = network_make_data(&n, 1, 0);

@@ -163,7 +163,8 @@ static const verb verbs[] = {
         .words = "[OP [INPUTS SETTINGS]]",
         .max_words = 3,
         .options = "batch classes device dialect json kernels no-tune precision quiet seconds seed steps sum threads",
-        .details = "Median of at least 5 runs, and as many as fit --seconds a case (0.03). GB/s counts "
+        .details = "Median of at least 5 runs of a node in a row, 3 of a long one, and as many as fit --seconds "
+                   "(0.03). GB/s counts "
                    "what must be read and written once. The cases are those that the tests prove, or the "
                    "one that is given, as shapes and as settings, without the reference kernels; with --kernels, "
                    "on kernels of that name alone. "
