@@ -3,7 +3,9 @@
  * A case becomes a graph of one layer and a loss, as in the tests. The first session takes the kernels that training
  * would take; each further kernel of an op has a session of its own. A node runs several times in a row, on what the
  * nodes before it left, so that what it reads is in the cache as far as it fits.
- * Most cases are small, made to be right at the edges: their figures show overhead as much as speed.
+ * Gradients and updates that are one node in a training, because one pass over memory does both, are timed apart,
+ * too, where a case is given: a session in which the weights alone are trained, and one with the inputs alone. Most
+ * cases are small, made to be right at the edges: their figures show overhead as much as speed.
  */
 #include "build_info.h"
 #include "device.h"
@@ -13,15 +15,24 @@
 #include "core/nearest.h"
 #include "core/random.h"
 #include "ops/cases.h"
+#include "ops/optimizer.h"
 #include "train/session.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { LEAST_RUNS = 5, FEW_RUNS = 3, MOST_RUNS = 1000, MOST_KERNELS = 32 };
+enum { LEAST_RUNS = 5, FEW_RUNS = 3, MOST_RUNS = 1000, MOST_KERNELS = 64 };
 
 static const double default_seconds = 0.03, long_seconds = 0.5; /* for which few runs will do */
+
+/* Kernels, each once. */
+typedef struct kernel_list {
+    int count;
+    const kernel *kernel[MOST_KERNELS];
+} kernel_list;
+
+typedef enum gradients { OF_ALL, OF_WEIGHTS, OF_INPUTS } gradients;
 
 typedef struct bench {
     const options *options;
@@ -30,13 +41,36 @@ typedef struct bench {
     progress progress;
     const op_def *op;
     const op_case *c;
-    bool told; /* the case's heading is printed */
+    bool told;           /* the case's heading is printed */
+    gradients gradients; /* of this session */
+    kernel_list timed;   /* kernels that have rows of this case, from sessions before this one */
 } bench;
 
-/* Nodes of the layer itself: not the loss behind it, not the updates. */
+static bool has(const kernel_list *list, const kernel *k)
+{
+    for (int i = 0; i < list->count; i++)
+        if (list->kernel[i] == k)
+            return true;
+    return false;
+}
+
+static void add(kernel_list *list, const kernel *k)
+{
+    if (list->count < MOST_KERNELS && !has(list, k))
+        list->kernel[list->count++] = k;
+}
+
+/* Nodes of the layer itself, not the loss behind it; updates, where they are those of its weights alone. */
+static bool is_layer(const bench *b, const step *s)
+{
+    if (s->node->role == ROLE_UPDATE)
+        return b->gradients == OF_WEIGHTS && optimizer_is(s->node->op);
+    return strcmp(s->node->name, b->op->name) == 0;
+}
+
 static bool is_measured(const bench *b, const step *s)
 {
-    return s->node->role != ROLE_UPDATE && strcmp(s->node->name, b->op->name) == 0;
+    return is_layer(b, s) && !has(&b->timed, s->kernel);
 }
 
 static bool is_wanted(const bench *b, const kernel *k)
@@ -48,7 +82,9 @@ static void print_row(bench *b, const graph *g, const step *s, const samples *t)
 {
     if (!is_wanted(b, s->kernel))
         return;
-    const char *part = s->node->role == ROLE_FORWARD ? "forward" : "backward";
+    static const char *const parts[] = {
+        [ROLE_FORWARD] = "forward", [ROLE_GRADIENT] = "backward", [ROLE_UPDATE] = "update"};
+    const char *part = parts[s->node->role];
     double median = samples_at(t, 0.5), per_ns = median > 0 ? 1e-9 / median : 0;
     double gflops = step_flops(g, s) * per_ns, gbytes = step_bytes(s) * per_ns;
     if (b->options->json) {
@@ -57,6 +93,7 @@ static void print_row(bench *b, const graph *g, const step *s, const samples *t)
         json_text(&b->json, "case", b->c->in);
         json_text(&b->json, "layer", b->c->layer);
         json_text(&b->json, "part", part);
+        json_bool(&b->json, "apart", b->gradients != OF_ALL);
         json_text(&b->json, "kernel", s->kernel->name);
         json_real(&b->json, "median_us", median * 1e6);
         json_real(&b->json, "fastest_us", samples_at(t, 0) * 1e6);
@@ -129,21 +166,25 @@ static int time_node(bench *b, network *n, int i, samples *times)
     return code;
 }
 
-/* Runs the session's program up to the last node that is timed, and prints their rows; only: those of this kernel
- * (NULL: all). */
-static int measure(bench *b, network *n, const kernel *only)
+/* -1: there is none. */
+static int last_measured(const bench *b, const program *p)
+{
+    int last = p->nsteps - 1;
+    while (last >= 0 && !is_measured(b, &p->steps[last]))
+        last--;
+    return last;
+}
+
+/* Runs the session's program up to the last node that is timed, and prints their rows. */
+static int measure(bench *b, network *n)
 {
     program *p = n->session->current;
-    int last = -1, code = DONE;
-    for (int i = 0; i < p->nsteps; i++)
-        if (is_measured(b, &p->steps[i]) && (!only || p->steps[i].kernel == only))
-            last = i;
-    if (last >= 0)
-        code = run_before(n, 0);
+    const int last = last_measured(b, p);
+    int code = run_before(n, 0);
     for (int i = 0; i <= last && code == DONE; i++) {
         const step *s = &p->steps[i];
         samples times = {0};
-        if (!is_measured(b, s) || (only && s->kernel != only)) {
+        if (!is_measured(b, s)) {
             code = run_node(n, i, &(int64_t){0});
             continue;
         }
@@ -154,28 +195,29 @@ static int measure(bench *b, network *n, const kernel *only)
         }
         samples_free(&times);
     }
+    for (int i = 0; i <= last; i++)
+        if (is_measured(b, &p->steps[i]))
+            add(&b->timed, p->steps[i].kernel);
     return code;
 }
 
 /* The case as a graph that can be trained. An op without a gradient (a metric) becomes an output, beside a loss of
- * input 0 alone. */
-static brasa_status build_case(graph *g, const op_def *op, const op_case *c)
+ * input 0 alone. What no gradient is wanted of stays as it begins. */
+static brasa_status build_case(graph *g, const bench *b)
 {
-    if (op->grad || (op->lower && !op->labels))
-        return case_build(g, op, c);
-    int in[CASE_MAX_IN], nin = case_inputs(g, c, in);
+    int in[CASE_MAX_IN], nin = case_inputs(g, b->c, in), inputs = g->nvalues;
     if (nin <= 0)
         return g->status;
-    brasa_output((brasa_tensor){g, case_layer(g, op, c, nin, in)}, "metric");
-    case_loss(g, in[0]);
+    const int y = case_layer(g, b->op, b->c, nin, in);
+    const bool learns = b->op->grad || (b->op->lower && !b->op->labels);
+    if (!learns)
+        brasa_output((brasa_tensor){g, y}, "metric");
+    case_loss(g, learns ? y : in[0]);
+    for (int v = 0; v < g->nvalues && b->gradients != OF_ALL; v++)
+        if (g->values[v].kind == VALUE_PARAM && (v < inputs) == (b->gradients == OF_WEIGHTS))
+            g->values[v].kind = VALUE_BUFFER;
     return g->status;
 }
-
-/* Kernels that were passed over, each once. */
-typedef struct kernel_list {
-    int count;
-    const kernel *kernel[MOST_KERNELS];
-} kernel_list;
 
 static bool is_reference(const kernel *k)
 {
@@ -183,19 +225,16 @@ static bool is_reference(const kernel *k)
     return length > 4 && strcmp(k->name + length - 4, "_ref") == 0;
 }
 
+/* Kernels of the layer's nodes that were passed over. */
 static void list_others(const bench *b, const program *p, kernel_list *list)
 {
     for (int i = 0; i < p->nsteps; i++) {
         const step *s = &p->steps[i];
-        if (!is_measured(b, s))
+        if (!is_layer(b, s))
             continue;
-        for (const kernel *k = NULL; (k = kernel_next(b->all.context, s->node->op, F32, k)) != NULL;) {
-            bool known = k == s->kernel || list->count == MOST_KERNELS || (b->options->words > 1 && is_reference(k));
-            for (int j = 0; j < list->count && !known; j++)
-                known = list->kernel[j] == k;
-            if (!known)
-                list->kernel[list->count++] = k;
-        }
+        for (const kernel *k = NULL; (k = kernel_next(b->all.context, s->node->op, F32, k)) != NULL;)
+            if (!has(&b->timed, k) && !(b->options->words > 1 && is_reference(k)))
+                add(list, k);
     }
 }
 
@@ -243,35 +282,54 @@ static int compile(network *n, brasa_session_options s)
     return code;
 }
 
-/* One session over the case. only: takes this kernel and prints its rows alone; others gets what it passed over. */
-static int bench_session(bench *b, const kernel *only, kernel_list *others)
+/* One session over the case. first: the kernel that it takes where it can; others gets what it passed over. Where
+ * the plan has nothing to time that was not timed yet, that is all. */
+static int bench_session(bench *b, const kernel *first, kernel_list *others)
 {
     network n;
     int code = network_beside(&n, &b->all);
-    if (code == DONE && build_case(n.graph, b->op, b->c) != BRASA_OK)
+    if (code == DONE && build_case(n.graph, b) != BRASA_OK)
         code = complain(FAILED, "%s", brasa_graph_error(n.graph));
-    if (code == DONE) {
-        brasa_session_options s = {.optimizer = "sgd lr=0.001", .kernels = only ? only->name : NULL};
-        code = compile(&n, s);
-    }
+    brasa_session_options s = {.optimizer = BENCH_OPTIMIZER,
+                               .kernels = first ? first->name : NULL,
+                               .no_fusion = b->gradients != OF_ALL,
+                               .plan_only = true};
     if (code == DONE)
-        code = network_make_data(&n, 1, 0);
-    if (code == DONE)
-        code = measure(b, &n, only);
+        code = network_compile(&n, NULL, s);
     if (code == DONE && others)
         list_others(b, n.session->current, others);
+    if (code == DONE && last_measured(b, n.session->current) >= 0) {
+        brasa_session_free(n.session);
+        n.session = NULL;
+        s.plan_only = false;
+        code = compile(&n, s);
+        if (code == DONE)
+            code = network_make_data(&n, 1, 0);
+        if (code == DONE)
+            code = measure(b, &n);
+    }
     network_close(&n);
+    return code;
+}
+
+static int bench_kernels(bench *b)
+{
+    kernel_list others = {0};
+    int code = bench_session(b, NULL, &others);
+    for (int i = 0; i < others.count && code == DONE; i++)
+        if (!has(&b->timed, others.kernel[i]) && is_wanted(b, others.kernel[i]))
+            code = bench_session(b, others.kernel[i], NULL);
     return code;
 }
 
 static int bench_case(bench *b)
 {
-    kernel_list others = {0};
+    const gradients last = b->options->words > 1 && b->op->params ? OF_INPUTS : OF_ALL;
+    int code = DONE;
     b->told = false;
-    int code = bench_session(b, NULL, &others);
-    for (int i = 0; i < others.count && code == DONE; i++)
-        if (is_wanted(b, others.kernel[i]))
-            code = bench_session(b, others.kernel[i], NULL);
+    b->timed.count = 0;
+    for (b->gradients = OF_ALL; b->gradients <= last && code == DONE; b->gradients++)
+        code = bench_kernels(b);
     return code;
 }
 

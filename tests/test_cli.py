@@ -181,10 +181,15 @@ def test_bench():
     rows = gives("bench", "ops", "conv2d", "2x16x9x9", "32 3x3 pad=1", "--seconds", "0").get("rows", [])
     check("a given case", {(r["case"], r["layer"]) for r in rows} == {("2x16x9x9", "32 3x3 pad=1")})
     check("the fastest run", all(0 < r["fastest_us"] <= r["median_us"] for r in rows))
-    name = rows[-1]["kernel"] if rows else ""
+    check("each kernel once", len({r["kernel"] for r in rows if r["part"] != "update"}) == len([r for r in rows if r["part"] != "update"]), rows)
+    name = rows[0]["kernel"] if rows else ""
     rows = gives("bench", "ops", "conv2d", "2x16x9x9", "32 3x3 pad=1", "--seconds", "0", "--kernels", name).get("rows", [])
     check("kernels of a name", rows and all(name in r["kernel"] for r in rows), rows)
     refuses(2, "--batch goes with --sum alone", "bench", "ops", "relu", "--batch", "2")
+    rows = gives("bench", "ops", "dense", "2x64", "32 bias=no", "--seconds", "0").get("rows", [])
+    check("what is one node with its update is timed apart, too", any("dense_update" in r["kernel"] and not r["apart"] for r in rows)
+          and {r["kernel"].rsplit("_", 1)[0] for r in rows if r["apart"]} >= {"sgd", "dense_grad_weights"}
+          and [r["part"] for r in rows if "sgd" in r["kernel"]] == ["update"], rows)
     check("text of ops", "GFLOP/s" in works("bench", "ops", "dense", "--seconds", "0"))
     total = gives("bench", "ops", "--sum", "letter_mlp", "--batch", "16")
     check("--sum", total and abs(sum(k["alone_s"] for k in total["kernels"]) / total["sum_s"] - 1) < 1e-6
