@@ -30,9 +30,13 @@ LAYERS = (  # network, channels in, height and width, channels out and settings
 PASSES = (("conv2d", "forward"), ("conv2d_grad_data", "data"), ("conv2d_grad_weights", "weights"))
 
 
-def bench(brasa, *words):
-    done = subprocess.run([brasa, "bench", *map(str, words), "--json"], check=True, capture_output=True, text=True)
+def ask(brasa, *words):
+    done = subprocess.run([brasa, *map(str, words), "--json"], check=True, capture_output=True, text=True)
     return json.loads(done.stdout)
+
+
+def bench(brasa, *words):
+    return ask(brasa, "bench", *words)
 
 
 def fastest(o, batch, layer, threads):
