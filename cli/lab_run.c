@@ -278,7 +278,7 @@ static brasa_status run_campaign(lab *l, campaign_result *result)
                           .reference = &reference,
                           .source = campaign_exchange(&files),
                           .seed = o->seed,
-                          .resume = o->resume != NULL,
+                          .resume = o->resume ? l->old.id : 0,
                           .retry = o->retry,
                           .stop = &stop_asked,
                           .event = tell,

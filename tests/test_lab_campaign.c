@@ -311,7 +311,11 @@ TEST(stops_and_goes_on_with_what_is_missing)
         CHECK(r.rows == 3 || (within && r.rows == 4)); /* a run that was over before it could be stopped counts */
         stop_now = 0;
         w = (watcher){0};
-        o.resume = true;
+        campaign_options newer = o;
+        newer.stop = NULL;
+        newer.event = NULL;
+        CHECK_STATUS(campaign_run(ctx, &newer, &again), BRASA_OK); /* of the same text: not the one to go on with */
+        o.resume = r.campaign;
         CHECK_STATUS(campaign_run(ctx, &o, &again), BRASA_OK);
         CHECK_INT(again.campaign, r.campaign);
         CHECK_INT(again.rows, 6 - r.rows);
@@ -326,9 +330,9 @@ TEST(stops_and_goes_on_with_what_is_missing)
         const store_row *rows = rows_of(s, &p, r.campaign, "b", &count);
         CHECK_INT(count, 4);
         CHECK_INT(rows_with(rows, count, "", "done"), 2);
-        o.name = "another";
+        o.resume = 99;
         CHECK_STATUS(campaign_run(ctx, &o, &again), BRASA_NOT_FOUND);
-        CHECK_HAS(brasa_context_error(ctx), "no campaign 'another'");
+        CHECK_HAS(brasa_context_error(ctx), "no campaign 99");
         pool_free(&p);
         store_close(s);
         stop();
@@ -375,7 +379,7 @@ TEST(killed_and_gone_on)
             if (store_open(ctx, path, STORE_WORK, &s) != BRASA_OK)
                 _exit(1);
             campaign_options o = options_for(&f, s, cells, 2, peers, 2);
-            o.resume = i > 0;
+            o.resume = i > 0; /* the first one's number is 1 */
             o.event = pass_on;
             o.watcher = &ends[1];
             campaign_run(ctx, &o, &r);
@@ -388,7 +392,7 @@ TEST(killed_and_gone_on)
     store *s = open_store("kill.db");
     campaign_options o = options_for(&f, s, cells, 2, peers, 2);
     campaign_result r;
-    o.resume = true;
+    o.resume = 1;
     CHECK_STATUS(campaign_run(ctx, &o, &r), BRASA_OK);
     CHECK(r.rows > 0 && r.rows < 4);
     pool p = {.ctx = ctx};
@@ -439,11 +443,11 @@ TEST(batches_double_until_a_run_fails)
     const store_row *rows = rows_of(s, &p, r.campaign, "32", &count);
     REQUIRE(count == 1);
     CHECK_TEXT(rows->status, "memory");
-    o.resume = true;
+    o.resume = r.campaign;
     CHECK_STATUS(campaign_run(ctx, &o, &r), BRASA_OK);
     CHECK_INT(r.rows, 0);
     most = 16;
-    o.resume = false;
+    o.resume = 0;
     CHECK_STATUS(campaign_run(ctx, &o, &r), BRASA_OK);
     CHECK_INT(r.rows, 2); /* all samples are in a batch of 16 */
     pool_free(&p);

@@ -282,12 +282,7 @@ static brasa_status run_series(campaign *c, const lab_cell *cell, int64_t repeat
 
 /* --- all of them --------------------------------------------------------------------------------------------- */
 
-static bool same_text(const char *a, const char *b)
-{
-    return strcmp(a ? a : "", b ? b : "") == 0;
-}
-
-/* The newest campaign that is this one, with what is known of the gate. Those who failed there may try again. */
+/* What is known of the gate. Those who failed there may try again. */
 static brasa_status find_campaign(campaign *c)
 {
     const campaign_options *o = c->o;
@@ -296,12 +291,10 @@ static brasa_status find_campaign(campaign *c)
     int count, ngates;
     brasa_status status = store_campaigns(o->store, &c->pool, &list, &count);
     for (int i = 0; status == BRASA_OK && i < count; i++)
-        if (same_text(list[i].name, o->name) && same_text(list[i].text, o->text) &&
-            same_text(list[i].scale, o->scale))
+        if (list[i].id == o->resume)
             c->id = list[i].id;
     if (status == BRASA_OK && !c->id)
-        return fail(c->ctx, BRASA_NOT_FOUND, "the store has no campaign '%s' of this text and scale to go on with",
-                    o->name);
+        return fail(c->ctx, BRASA_NOT_FOUND, "the store has no campaign %lld to go on with", (long long)o->resume);
     if (status == BRASA_OK)
         status = store_parities(o->store, &c->pool, c->id, &gates, &ngates);
     for (int i = 0; status == BRASA_OK && i < ngates; i++) {

@@ -73,7 +73,7 @@ typedef struct campaign_options {
     campaign_source source;
     int64_t seed;                      /* of the order */
     double look;                       /* part of a second to watch the load for before a run; 0: 0.2 */
-    bool resume;                       /* go on with the newest campaign of this name, text and scale */
+    int64_t resume;                    /* the campaign to go on with, which is of these cells; 0: a new one */
     bool retry;                        /* rows that are not done are made again */
     const volatile sig_atomic_t *stop; /* not 0: stop; NULL: never */
     void (*event)(void *watcher, const campaign_event *e);
