@@ -27,6 +27,7 @@ typedef struct lab {
     pool pool;
     store *store;
     store_campaign old; /* that is gone on with */
+    const char *who;    /* takes part */
     experiment *experiment;
     peer *peer;
     campaign_peer *peers;
@@ -162,6 +163,30 @@ static void tell(void *user, const campaign_event *e)
 
 /* --- what it is made of -------------------------------------------------------------------------------------- */
 
+/* Campaigns of older versions do not say who takes part, nor on which data. */
+static bool is_of_older_version(const lab *l)
+{
+    return l->options->resume && !l->old.peers;
+}
+
+/* Nothing is learned on other data than those of the rows that are there. */
+static brasa_status check_data(lab *l)
+{
+    store_cell *cells;
+    int count;
+    brasa_status status = store_cells(l->store, &l->pool, l->old.id, &cells, &count);
+    for (int i = 0; status == BRASA_OK && i < count; i++) {
+        bool known = false;
+        for (int k = 0; k < l->experiment->count && !known; k++)
+            known = cells[i].data && strcmp(cells[i].data, l->experiment->cells[k].data) == 0;
+        if (!known)
+            return fail(l->ctx, BRASA_BAD_ARGUMENT,
+                        "campaign %lld has rows on %s, which its text does not name: give --data as it was then",
+                        (long long)l->old.id, cells[i].data ? cells[i].data : "other data");
+    }
+    return status;
+}
+
 /* The experiment from its name or file, or from the campaign that is gone on with. */
 static brasa_status open_experiment(lab *l)
 {
@@ -172,8 +197,15 @@ static brasa_status open_experiment(lab *l)
     brasa_status status = results_find_campaign(l->store, &l->pool, o->resume, &l->old);
     if (status != BRASA_OK)
         return status;
+    if (o->data && !is_of_older_version(l))
+        return fail(l->ctx, BRASA_BAD_ARGUMENT,
+                    "--resume goes on with the campaign's own data: --data cannot be given");
+    if (!is_of_older_version(l))
+        e.data = l->old.data;
     e.small = l->old.scale && strcmp(l->old.scale, "small") == 0;
     status = experiment_read(l->ctx, l->old.name, l->old.text, &e, &l->experiment);
+    if (status == BRASA_OK)
+        status = check_data(l);
     return status == BRASA_OK ? experiment_check(l->experiment) : status;
 }
 
@@ -202,7 +234,12 @@ static brasa_status start_of(lab *l, const peer *one, campaign_peer *out)
 
 static brasa_status choose_peers(lab *l)
 {
-    brasa_status status = peers_choose(&l->pool, l->options->peers, &l->peer, &l->count);
+    l->who = l->options->peers ? l->options->peers : l->options->resume ? l->old.peers : "all";
+    if (!l->who)
+        return fail(l->ctx, BRASA_BAD_ARGUMENT,
+                    "campaign %lld is of an older brasa, which did not keep who takes part: --peers says it",
+                    (long long)l->old.id);
+    brasa_status status = peers_choose(&l->pool, l->who, &l->peer, &l->count);
     l->peers = status == BRASA_OK ? pool_get(&l->pool, (size_t)l->count + 1, sizeof *l->peers) : NULL;
     if (status == BRASA_OK && !l->peers)
         return out_of_memory(l);
@@ -269,6 +306,8 @@ static brasa_status run_campaign(lab *l, campaign_result *result)
                           .machine = facts_of(l, machine_json),
                           .brasa = facts_of(l, build_json),
                           .price_per_hour = o->price_per_hour,
+                          .who = l->who,
+                          .data = o->data,
                           .cells = l->experiment->cells,
                           .count = l->experiment->count,
                           .doubled = doubled,

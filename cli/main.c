@@ -267,7 +267,9 @@ static const verb verbs[] = {
             "First every peer learns three given batches: who does not do the same as Brasa is not timed, and its "
             "row says why. Then all cells, each peer in a process of its own, watched from outside, in an order "
             "that is drawn anew for each repeat. Ends with the verdict and a page. What is stopped goes on with "
-            "--resume; `brasa help experiments` tells of presets and files.",
+            "--resume, on the same data and with the same peers, unless --peers names others; `brasa help "
+            "experiments` "
+            "tells of presets and files.",
         .examples = "brasa lab run quick\nbrasa lab run study1-cpu --scale small --peers brasa,pytorch\n"
                     "brasa lab run --resume study1-cpu",
     },

@@ -316,6 +316,7 @@ TEST(stops_and_goes_on_with_what_is_missing)
         newer.event = NULL;
         CHECK_STATUS(campaign_run(ctx, &newer, &again), BRASA_OK); /* of the same text: not the one to go on with */
         o.resume = r.campaign;
+        o.who = "these";
         CHECK_STATUS(campaign_run(ctx, &o, &again), BRASA_OK);
         CHECK_INT(again.campaign, r.campaign);
         CHECK_INT(again.rows, 6 - r.rows);
@@ -330,6 +331,9 @@ TEST(stops_and_goes_on_with_what_is_missing)
         const store_row *rows = rows_of(s, &p, r.campaign, "b", &count);
         CHECK_INT(count, 4);
         CHECK_INT(rows_with(rows, count, "", "done"), 2);
+        store_campaign *list;
+        CHECK_STATUS(store_campaigns(s, &p, &list, &count), BRASA_OK);
+        CHECK(count == 2 && list[0].finished && strcmp(list[0].peers, "these") == 0);
         o.resume = 99;
         CHECK_STATUS(campaign_run(ctx, &o, &again), BRASA_NOT_FOUND);
         CHECK_HAS(brasa_context_error(ctx), "no campaign 99");

@@ -72,11 +72,69 @@ def test_resume():
           r.returncode == 0 and after[:len(first)] == first and len(after) == 4, (r.stderr, after))
 
 
+def campaign(store):
+    db = sqlite3.connect(store)
+    found = db.execute("select id, peers, data, finished from campaign order by id").fetchall()
+    db.close()
+    return found
+
+
+def stop_at_first_row(*words, **environment):
+    """Ctrl-C, as soon as a row is there; what it said to standard error."""
+    lab = subprocess.Popen([BRASA, "lab", "run", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                           stdin=subprocess.DEVNULL, env={**os.environ, **environment})
+    for line in lab.stdout:
+        if line.startswith("[1/"):
+            break
+    lab.send_signal(signal.SIGINT)
+    error = lab.communicate(timeout=60)[1]
+    check("stopped", lab.returncode == 130, (lab.returncode, error))
+    return error
+
+
+def test_same_again():
+    """What is gone on with is the campaign whose number is given, with its own peers and data."""
+    peers = "brasa," + fake_pytorch()
+    environment = {"BRASA_LAB": os.path.abspath("runners"), "BRASA_PEERS": os.path.abspath("none")}
+    write("own.lab", (EXPERIMENT % "64").replace("data      ", "data      mine="))
+    write("own.csv", "".join("%s,%s\n" % ("ab"[i % 2], ",".join(str((i * k) % 7) for k in range(1, 17)))
+                             for i in range(2000)))
+    words = ["own.lab", "--store", "own.db"]
+    hints = [stop_at_first_row(*words, "--peers", peers, "--data", "mine=csv:own.csv,label=1", **environment),
+             stop_at_first_row(*words, "--peers", "brasa")]
+    check("how to go on", "`brasa lab run --resume 1 --store own.db`" in hints[0], hints)
+    found = campaign("own.db")
+    check("who takes part, and on what, is kept", [c[1:3] for c in found] ==
+          [(peers, "mine=csv:own.csv,label=1"), ("brasa", None)], found)
+    r = run("run", "--resume", "1", "--store", "own.db", "--data", "mine=synth:letter,n=64", **environment)
+    check("on no other data", r.returncode == 2 and "--data cannot be given" in r.stderr, r.stderr)
+    r = run("run", "--resume", "1", "--store", "own.db", **environment)
+    db = sqlite3.connect("own.db")
+    cells = db.execute("select campaign, data from cell order by id").fetchall()
+    got = db.execute("select cell.campaign, row.peer, row.status from row join cell on cell.id = row.cell "
+                     "order by 1, 2").fetchall()
+    db.close()
+    check("on its own data", r.returncode == 0 and cells == [(1, "csv:own.csv,label=1"), (2, "synth:letter,n=5200")],
+          (r.stderr, cells))
+    check("by its own peers", [x[1:] for x in got if x[0] == 1] ==
+          [("brasa", "done")] * 2 + [("pytorch", "different")], got)
+    found = campaign("own.db")
+    check("the first one alone is finished", [bool(c[3]) for c in found] == [True, False], found)
+    db = sqlite3.connect("own.db")  # as an older version has left it
+    db.execute("update campaign set peers = null, data = null")
+    db.commit()
+    db.close()
+    r = run("run", "--resume", "1", "--store", "own.db", "--peers", "brasa")
+    check("an older campaign on other data", r.returncode == 2 and "give --data as it was then" in r.stderr, r.stderr)
+    r = run("run", "--resume", "2", "--store", "own.db")
+    check("an older campaign without its peers", r.returncode == 2 and "--peers says it" in r.stderr, r.stderr)
+
+
 def fake_pytorch():
     """A runner that computes nothing, and a Python that has a torch: what --peers and BRASA_LAB need."""
-    os.makedirs("runners")
+    os.makedirs("runners", exist_ok=True)
     shutil.copy(os.path.join(SOURCE, "tests", "tools", "fake_peer.py"), "runners/pytorch.py")
-    os.makedirs("packages/torch")
+    os.makedirs("packages/torch", exist_ok=True)
     write("packages/torch/__init__.py", "__version__ = '0'\n")
     write("python", "#!/bin/sh\nexport PYTHONPATH='%s'\n[ \"$1\" != -I ] || shift\nexec '%s' \"$@\"\n"
           % (os.path.abspath("packages"), sys.executable))
@@ -154,7 +212,7 @@ def main():
         write("one.lab", EXPERIMENT % "64")
         write("profile.lab", (EXPERIMENT % "64").replace("repeats   2", "repeats   1") + "profile yes\n")
         write("gpu.lab", EXPERIMENT % "64" + "device cuda\nprecision bf16\n")
-        for test in (test_alone, test_resume, test_peers, test_profile, test_gpu, test_bad_input):
+        for test in (test_alone, test_resume, test_same_again, test_peers, test_profile, test_gpu, test_bad_input):
             test()
         os.chdir("/")
     finish()

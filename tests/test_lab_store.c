@@ -58,8 +58,13 @@ static store *opened(const char *path, store_mode mode)
 /* A campaign with a cell; the number of the cell. */
 static int64_t make_cell(store *s)
 {
-    store_campaign g = {
-        .created = "now", .name = "quick", .text = "network alexnet\n", .scale = "small", .price_per_hour = 0.75};
+    store_campaign g = {.created = "now",
+                        .name = "quick",
+                        .text = "network alexnet\n",
+                        .scale = "small",
+                        .price_per_hour = 0.75,
+                        .peers = "brasa",
+                        .data = "mine=csv:x"};
     CHECK_STATUS(store_add_campaign(s, &g), BRASA_OK);
     store_cell c = {.campaign = g.id, .key = "a", .experiment = "quick", .network = "alexnet", .batch = 8};
     CHECK_STATUS(store_add_cell(s, &c), BRASA_OK);
@@ -110,6 +115,8 @@ TEST(everything_comes_back)
     CHECK_TEXT(g->text, "network alexnet\n");
     CHECK_TEXT(g->finished, "later");
     CHECK_CLOSE(g->price_per_hour, 0.75, 0);
+    CHECK_TEXT(g->peers, "brasa");
+    CHECK_TEXT(g->data, "mine=csv:x");
     CHECK(!g->machine);
     CHECK_STATUS(store_parities(s, &p, g->id, &parity, &count), BRASA_OK);
     REQUIRE(count == 1);
@@ -361,9 +368,12 @@ static const char *const older[] = {
     "ALTER TABLE \"row\" RENAME COLUMN gpu_why TO gone5; ALTER TABLE \"row\" RENAME COLUMN profile_steps TO gone6;"
     "ALTER TABLE \"row\" RENAME COLUMN profile_s TO gone7; ALTER TABLE \"row\" RENAME COLUMN profile_why TO gone8;"
     "PRAGMA user_version = 2",
+    "ALTER TABLE campaign RENAME COLUMN peers TO gone1; ALTER TABLE campaign RENAME COLUMN data TO gone2;"
+    "PRAGMA user_version = 3",
 };
 
-/* A store of version 1 has no prices, one of version 2 no GPUs; readers find them in this version, too. */
+/* A store of version 1 has no prices, one of 2 no GPUs, one of 3 does not say who takes part; readers find them in
+ * this version, too. */
 TEST(an_old_store_becomes_a_new_one)
 {
     for (store_mode mode = STORE_READ; mode <= STORE_WORK; mode++) {
@@ -377,8 +387,8 @@ TEST(an_old_store_becomes_a_new_one)
         CHECK_STATUS(store_add_row(s, &r, &(store_details){.samples = one, .nsamples = 1}), BRASA_OK);
         free(one);
         store_close(s);
-        make_database(path, older[1]);
-        make_database(path, older[0]);
+        for (int i = 2; i >= 0; i--)
+            make_database(path, older[i]);
         REQUIRE((s = opened(path, mode)));
         pool p = {.ctx = ctx};
         store_campaign *g;
@@ -394,7 +404,7 @@ TEST(an_old_store_becomes_a_new_one)
         CHECK_STATUS(store_campaigns(s, &p, &g, &count), BRASA_OK);
         REQUIRE(count == 1);
         CHECK_TEXT(g->name, "quick");
-        CHECK(isnan(g->price_per_hour));
+        CHECK(isnan(g->price_per_hour) && !g->peers && !g->data);
         pool_free(&p);
         store_close(s);
         REQUIRE((s = opened(path, STORE_WORK))); /* and stays one */
@@ -415,7 +425,7 @@ TEST(what_is_no_store_is_refused)
     for (store_mode mode = STORE_READ; mode <= STORE_WORK; mode++) {
         refused(in_folder("text.db"), mode, "no store of the lab");
         refused(in_folder("other.db"), mode, "of another program");
-        refused(in_folder("newer.db"), mode, "its version is 7, this one knows 3");
+        refused(in_folder("newer.db"), mode, "its version is 7, this one knows 4");
         refused(in_folder("none/x.db"), mode, "No such file");
     }
     refused(in_folder("missing.db"), STORE_READ, "No such file");

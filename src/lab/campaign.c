@@ -296,6 +296,8 @@ static brasa_status find_campaign(campaign *c)
     if (status == BRASA_OK && !c->id)
         return fail(c->ctx, BRASA_NOT_FOUND, "the store has no campaign %lld to go on with", (long long)o->resume);
     if (status == BRASA_OK)
+        status = store_reopen_campaign(o->store, c->id, o->who);
+    if (status == BRASA_OK)
         status = store_parities(o->store, &c->pool, c->id, &gates, &ngates);
     for (int i = 0; status == BRASA_OK && i < ngates; i++) {
         if (!gates[i].peer || !gates[i].variant || !gates[i].network || !gates[i].status ||
@@ -324,7 +326,9 @@ static brasa_status begin(campaign *c)
                         .scale = o->scale,
                         .machine = o->machine,
                         .brasa = o->brasa,
-                        .price_per_hour = o->price_per_hour};
+                        .price_per_hour = o->price_per_hour,
+                        .peers = o->who,
+                        .data = o->data};
     brasa_status status = store_add_campaign(o->store, &s);
     c->id = s.id;
     return status;

@@ -62,6 +62,8 @@ typedef struct campaign_options {
     const char *folder;                                /* absolute, is there; for the runners' files */
     const char *name, *text, *scale, *machine, *brasa; /* see store_campaign */
     double price_per_hour;                             /* the same; of a new one */
+    const char *who;                                   /* store_campaign.peers */
+    const char *data;                                  /* the same; of a new one */
     const lab_cell *cells;
     int count;
     /* The next cell of one that says `doubling`; NULL: there are none. */

@@ -71,18 +71,28 @@ brasa_status store_add_campaign(store *s, store_campaign *what)
     return status;
 }
 
-brasa_status store_finish_campaign(store *s, int64_t campaign, const char *finished)
+static brasa_status update_campaign(store *s, const char *text, int64_t campaign, const char *value)
 {
     sqlite3_stmt *query;
-    int code = sqlite3_prepare_v2(s->db, "UPDATE campaign SET finished = ?2 WHERE id = ?1", -1, &query, NULL);
+    int code = sqlite3_prepare_v2(s->db, text, -1, &query, NULL);
     if (code != SQLITE_OK)
         return store_refuse(s, code);
     sqlite3_bind_int64(query, 1, campaign);
-    sqlite3_bind_text(query, 2, finished, -1, SQLITE_STATIC);
+    sqlite3_bind_text(query, 2, value, -1, SQLITE_STATIC);
     code = sqlite3_step(query);
     brasa_status status = code == SQLITE_DONE ? BRASA_OK : store_refuse(s, code);
     sqlite3_finalize(query);
     return status;
+}
+
+brasa_status store_finish_campaign(store *s, int64_t campaign, const char *finished)
+{
+    return update_campaign(s, "UPDATE campaign SET finished = ?2 WHERE id = ?1", campaign, finished);
+}
+
+brasa_status store_reopen_campaign(store *s, int64_t campaign, const char *peers)
+{
+    return update_campaign(s, "UPDATE campaign SET peers = ?2, finished = NULL WHERE id = ?1", campaign, peers);
 }
 
 brasa_status store_add_cell(store *s, store_cell *what)

@@ -20,6 +20,8 @@ typedef struct store_campaign {
     const char *machine, *brasa; /* JSON */
     const char *finished;        /* NULL: it is not */
     double price_per_hour;       /* of the machine, in any currency; 0, NAN: not known */
+    const char *peers;           /* who takes part, as peers_choose has it; NULL: not known */
+    const char *data; /* sets in place of the text's, as experiment_options has them; NULL: none are known */
 } store_campaign;
 
 typedef struct store_cell {
@@ -122,6 +124,8 @@ void store_close(store *s);
 /* Each sets what->id. A cell, a parity or a row that is there already, with the same key, is replaced. */
 brasa_status store_add_campaign(store *s, store_campaign *what);
 brasa_status store_finish_campaign(store *s, int64_t campaign, const char *finished);
+/* Others take part from here on, and it is not finished. */
+brasa_status store_reopen_campaign(store *s, int64_t campaign, const char *peers);
 brasa_status store_add_parity(store *s, store_parity *what);
 /* A cell whose key the campaign has keeps its rows. */
 brasa_status store_add_cell(store *s, store_cell *what);

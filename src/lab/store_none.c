@@ -56,6 +56,12 @@ brasa_status store_finish_campaign(store *s, int64_t campaign, const char *finis
     return BRASA_WRONG_STATE;
 }
 
+brasa_status store_reopen_campaign(store *s, int64_t campaign, const char *peers)
+{
+    (void)s, (void)campaign, (void)peers;
+    return BRASA_WRONG_STATE;
+}
+
 brasa_status store_add_row(store *s, store_row *what, const store_details *details)
 {
     (void)s, (void)what, (void)details;

@@ -15,9 +15,17 @@
     }
 
 static const column campaign_columns[] = {
-    COLUMN(campaign, created, TEXT),  COLUMN(campaign, name, TEXT),           COLUMN(campaign, text, TEXT),
-    COLUMN(campaign, scale, TEXT),    COLUMN(campaign, machine, TEXT),        COLUMN(campaign, brasa, TEXT),
-    COLUMN(campaign, finished, TEXT), COLUMN(campaign, price_per_hour, REAL), NO_MORE,
+    COLUMN(campaign, created, TEXT),
+    COLUMN(campaign, name, TEXT),
+    COLUMN(campaign, text, TEXT),
+    COLUMN(campaign, scale, TEXT),
+    COLUMN(campaign, machine, TEXT),
+    COLUMN(campaign, brasa, TEXT),
+    COLUMN(campaign, finished, TEXT),
+    COLUMN(campaign, price_per_hour, REAL),
+    COLUMN(campaign, peers, TEXT),
+    COLUMN(campaign, data, TEXT),
+    NO_MORE,
 };
 static const column parity_columns[] = {
     COLUMN(parity, peer, TEXT),    COLUMN(parity, variant, TEXT),
