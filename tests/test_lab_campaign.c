@@ -17,6 +17,7 @@
 typedef struct fake {
     int opened, closed, compared;
     const char *broken;  /* the key of a cell whose files cannot be made */
+    bool full;           /* as the disk is full */
     int64_t most_batch;  /* beyond it a run is out of memory; 0: any */
     bool refuses;        /* at the gate, too, each does what its variant says, and the plain one refuses */
     const lab_cell *now; /* that was opened last */
@@ -29,7 +30,10 @@ static brasa_status fake_open(void *user, const lab_cell *cell, void **prepared,
     f->now = cell;
     *prepared = f;
     *info = (campaign_info){.key = cell->network, .images = 48, .tests = 12, .classes = 3};
-    return f->broken && strcmp(f->broken, cell->key) == 0 ? fail(ctx, BRASA_BAD_FILE, "no such pictures") : BRASA_OK;
+    if (!f->broken || strcmp(f->broken, cell->key) != 0)
+        return BRASA_OK;
+    info->unwritable = f->full;
+    return fail(ctx, BRASA_BAD_FILE, "no such pictures");
 }
 
 static brasa_status fake_write(void *prepared, const lab_run *run, bool check, const char *path)
@@ -189,6 +193,29 @@ TEST(everything_becomes_a_row)
     CHECK_STATUS(store_campaigns(s, &p, &g, &count), BRASA_OK);
     CHECK(count == 1 && g->finished);
     pool_free(&p);
+    store_close(s);
+    stop();
+}
+
+/* A full disk is no cell's fault: nothing is written of it, and there is something to go on with. */
+TEST(unwritable_files_end_the_campaign)
+{
+    if (!has_python())
+        SKIP("no python3");
+    start();
+    store *s = open_store("unwritable.db");
+    const lab_cell cells[] = {small_cell("a"), small_cell("broken")};
+    fake f = {.broken = "broken", .full = true};
+    campaign_options o = options_for(&f, s, cells, 2, &good, 1);
+    campaign_result r, again;
+    CHECK_STATUS(campaign_run(ctx, &o, &r), BRASA_BAD_FILE);
+    CHECK_INT(f.opened, f.closed);
+    CHECK_INT(r.rows, 0);
+    f.full = false;
+    f.broken = NULL;
+    o.resume = r.campaign;
+    CHECK_STATUS(campaign_run(ctx, &o, &again), BRASA_OK);
+    CHECK_INT(again.rows, 2);
     store_close(s);
     stop();
 }

@@ -9,6 +9,8 @@
 #include "train/train.h"
 
 #include <dirent.h>
+#include <signal.h>
+#include <sys/resource.h>
 
 /* --- networks ------------------------------------------------------------------------------------------------ */
 
@@ -443,6 +445,35 @@ TEST(pictures)
     pool_free(&p);
     brasa_context_free(ctx);
 #endif
+}
+
+/* Whose fault it is: a full disk is not the cell's. */
+TEST(unwritable)
+{
+    static const char *const sets[] = {"synth:digits,n=60", "synth:fire,n=12"};
+    static const char *const networks[] = {"mnist_cnn", "tiny_resnet"};
+    for (int i = 0; i < 2; i++) {
+        CASE("%s", sets[i]);
+        brasa_context *ctx = context_new();
+        exchange *e = NULL;
+        const lab_cell cell = cell_of(networks[i], sets[i]);
+        struct rlimit before, least;
+        void (*handler)(int) = signal(SIGXFSZ, SIG_IGN);
+        REQUIRE(getrlimit(RLIMIT_FSIZE, &before) == 0);
+        least = (struct rlimit){.rlim_cur = 1000, .rlim_max = before.rlim_max};
+        REQUIRE(setrlimit(RLIMIT_FSIZE, &least) == 0);
+        CHECK_STATUS(exchange_open(ctx, in_tree(i ? "small1" : "small0"), &cell, &e), BRASA_BAD_FILE);
+        CHECK(setrlimit(RLIMIT_FSIZE, &before) == 0);
+        CHECK(e && e->unwritable);
+        CHECK_HAS(brasa_context_error(ctx), "File too large");
+        exchange_close(e);
+        const lab_cell absent = cell_of(networks[i], "images:/nowhere/at/all");
+        CHECK(exchange_open(ctx, in_tree("small2"), &absent, &e) != BRASA_OK);
+        CHECK(e && !e->unwritable);
+        exchange_close(e);
+        signal(SIGXFSZ, handler);
+        brasa_context_free(ctx);
+    }
 }
 
 TEST(refusals)

@@ -121,7 +121,7 @@ static brasa_status open_it(campaign *c, const lab_cell *cell, open_cell *x)
 {
     *x = (open_cell){.cell = cell, .pool = {.ctx = c->ctx}, .info = {.images = -1, .tests = -1, .classes = -1}};
     brasa_status status = c->o->source.open(c->o->source.user, cell, &x->prepared, &x->info);
-    if (status == BRASA_OUT_OF_MEMORY)
+    if (status == BRASA_OUT_OF_MEMORY || x->info.unwritable)
         return status;
     if (status != BRASA_OK && !(x->broken = pool_text(&x->pool, "%s", brasa_context_error(c->ctx))))
         return out_of_memory(c);

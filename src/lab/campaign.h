@@ -24,6 +24,7 @@ typedef struct campaign_peer {
 typedef struct campaign_info {
     const char *key; /* of network, optimizer and device: one gate is enough for cells of one key */
     int64_t images, tests, classes;
+    bool unwritable; /* it failed because its files could not be written: nobody's could, and the campaign ends */
 } campaign_info;
 
 /* How cells become files, and accounts are compared: by exchange.h and parity.h (campaign_exchange), or a test's. */

@@ -10,6 +10,7 @@ static brasa_status open_files(void *user, const lab_cell *cell, void **prepared
     exchange *e = NULL;
     brasa_status status = exchange_open(f->ctx, f->folder, cell, &e);
     *prepared = e;
+    info->unwritable = e && e->unwritable;
     if (status == BRASA_OK)
         *info = (campaign_info){.key = e->key, .images = e->trains, .tests = e->tests, .classes = e->task.classes};
     return status;

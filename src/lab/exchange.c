@@ -29,6 +29,12 @@ bool exchange_has(const char *path)
     return stat(path, &st) == 0;
 }
 
+brasa_status exchange_written(exchange *e, brasa_status status)
+{
+    e->unwritable = e->unwritable || status == BRASA_BAD_FILE;
+    return status;
+}
+
 /* The folder, with those above it, and its absolute name. */
 static brasa_status make_folder(exchange *e, const char *folder)
 {
@@ -91,7 +97,7 @@ static brasa_status make_graph(exchange *e, uint64_t *hash)
         netjson_write(g, name, &j);
         status = j.failed ? BRASA_BAD_FILE : BRASA_OK;
     }
-    return replace_end(&r, status);
+    return exchange_written(e, replace_end(&r, status));
 }
 
 /* What a parameter starts from is not in the network's file. */
@@ -119,7 +125,7 @@ static brasa_status make_weights(exchange *e, uint64_t *hash)
     const brasa_session_options o = {.batch = 1, .seed = (uint64_t)e->cell->seed, .inference = true};
     brasa_status status = brasa_session_new(e->task.graph, &o, &s);
     if (status == BRASA_OK)
-        status = brasa_session_save(s, e->weights, BRASA_WEIGHTS);
+        status = exchange_written(e, brasa_session_save(s, e->weights, BRASA_WEIGHTS));
     brasa_session_free(s);
     return status;
 }
@@ -162,7 +168,7 @@ static brasa_status open_all(exchange *e, const char *folder)
     task *t = &e->task;
     uint64_t hash = HASH_START;
     t->settings = (train_settings){.model = c->network, .dialect = c->dialect, .transform = c->transform};
-    brasa_status status = make_folder(e, folder);
+    brasa_status status = exchange_written(e, make_folder(e, folder));
     if (status == BRASA_OK)
         status = exchange_open_data(e);
     if (status == BRASA_OK)

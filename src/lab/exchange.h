@@ -38,6 +38,7 @@ typedef struct exchange {
     task task;
     brasa_session *plan;   /* holds the optimizer with all its settings */
     int64_t trains, tests; /* samples of the split; of the first fold */
+    bool unwritable;       /* what failed is writing into the folder: a full disk, which is no fault of the cell */
 } exchange;
 
 /* To be closed whatever came back. The cell must outlive it. */
@@ -58,6 +59,8 @@ brasa_status exchange_write(exchange *e, const exchange_run *run, const char *pa
 /* "<folder>/<stem>-<hash><end>", or NULL with the error set. */
 const char *exchange_path(exchange *e, const char *stem, uint64_t hash, const char *end);
 bool exchange_has(const char *path);
+/* What came of writing a file into the folder. */
+brasa_status exchange_written(exchange *e, brasa_status status);
 
 /* exchange_data.c: the set, from the cell's words to e->task.set; drawn pictures are made files. */
 brasa_status exchange_open_data(exchange *e);

@@ -40,7 +40,7 @@ static brasa_status write_split(exchange *e, split *s, const char **path)
         return BRASA_OUT_OF_MEMORY;
     if (exchange_has(*path))
         return BRASA_OK;
-    return safetensors_write(e->pool.ctx, *path, tensors, s->tests ? 2 : 1, NULL, give_split, s);
+    return exchange_written(e, safetensors_write(e->pool.ctx, *path, tensors, s->tests ? 2 : 1, NULL, give_split, s));
 }
 
 brasa_status exchange_make_split(exchange *e, int64_t fold, const char **path)
@@ -134,7 +134,8 @@ static brasa_status write_batches(exchange *e, batches *b)
         return BRASA_OUT_OF_MEMORY;
     if (exchange_has(e->batches))
         return BRASA_OK;
-    return safetensors_write(e->pool.ctx, e->batches, tensors, 2 * EXCHANGE_STEPS, NULL, give_batches, b);
+    return exchange_written(
+        e, safetensors_write(e->pool.ctx, e->batches, tensors, 2 * EXCHANGE_STEPS, NULL, give_batches, b));
 }
 
 brasa_status exchange_make_batches(exchange *e)

@@ -58,7 +58,7 @@ static brasa_status draw(exchange *e, const dataset *d, const char *folder)
         status = fail(e->pool.ctx, BRASA_BAD_FILE, "%s: %s", folder, strerror(errno));
     if (exchange_has(temporary))
         nftw(temporary, remove_one, 16, FTW_DEPTH | FTW_PHYS);
-    return status;
+    return exchange_written(e, status);
 }
 
 /* Pictures that are drawn when they are read become files, which all frameworks decode. */
@@ -113,7 +113,19 @@ static uint64_t hash_set(const exchange *e)
 
 /* --- pictures ------------------------------------------------------------------------------------------------ */
 
-static brasa_status write_list(exchange *e, replacement *r)
+static brasa_status check_names(const exchange *e)
+{
+    const dataset *d = e->task.set;
+    const size_t root = strlen(e->pictures);
+    for (int32_t i = 0; i < d->count; i++) {
+        const sample_name name = dataset_name(d, i);
+        if (strncmp(name.text, e->pictures, root) != 0 || strchr(name.text + root + 1, '\n'))
+            return fail(d->ctx, BRASA_BAD_FILE, "%s: a name that cannot stand in a list", name.text);
+    }
+    return BRASA_OK;
+}
+
+static brasa_status write_list(const exchange *e, replacement *r)
 {
     const dataset *d = e->task.set;
     const size_t root = strlen(e->pictures);
@@ -122,8 +134,6 @@ static brasa_status write_list(exchange *e, replacement *r)
     for (int32_t i = 0; i < d->count && status == BRASA_OK; i++) {
         const sample_name name = dataset_name(d, i);
         const char *file = name.text + root + 1;
-        if (strncmp(name.text, e->pictures, root) != 0 || strchr(file, '\n'))
-            return fail(d->ctx, BRASA_BAD_FILE, "%s: a name that cannot stand in a list", name.text);
         const int length = snprintf(digits, sizeof digits, "%d ", (int)d->label[i]);
         status = replace_write(r, digits, (size_t)length);
         if (status == BRASA_OK)
@@ -149,10 +159,13 @@ static brasa_status make_list(exchange *e)
     if (exchange_has(e->list))
         return BRASA_OK;
     replacement r;
-    brasa_status status = replace_begin(&r, d->ctx, e->list);
+    brasa_status status = check_names(e);
+    if (status != BRASA_OK)
+        return status;
+    status = replace_begin(&r, d->ctx, e->list);
     if (status == BRASA_OK)
         status = write_list(e, &r);
-    return replace_end(&r, status);
+    return exchange_written(e, replace_end(&r, status));
 }
 
 /* --- arrays -------------------------------------------------------------------------------------------------- */
@@ -220,11 +233,11 @@ static brasa_status make_arrays(exchange *e)
         {.name = "labels", .type = tensor_type_find("I32"), .shape = shape_1(d->count)},
     };
     reading r = {.e = e, .sample = -1};
-    brasa_status status = safetensors_write(t->ctx, temporary, tensors, 2, NULL, give, &r);
+    brasa_status status = exchange_written(e, safetensors_write(t->ctx, temporary, tensors, 2, NULL, give, &r));
     if (status == BRASA_OK)
         status = r.status;
     if (status == BRASA_OK && rename(temporary, e->arrays) != 0)
-        status = fail(t->ctx, BRASA_BAD_FILE, "%s: %s", e->arrays, strerror(errno));
+        status = exchange_written(e, fail(t->ctx, BRASA_BAD_FILE, "%s: %s", e->arrays, strerror(errno)));
     if (status != BRASA_OK)
         unlink(temporary);
     picture_free(t->ctx, &r.picture);
