@@ -377,11 +377,11 @@ int run_lab_run(const options *o)
     if (begun)
         status = run_campaign(&l, &result);
     store_close(l.store);
-    if (status != BRASA_OK)
+    if (status != BRASA_OK && !l.id)
         code = complain(begun ? FAILED : MISUSED, "%s", brasa_context_error(l.ctx));
-    else if (result.stopped)
-        code =
-            complain(STOPPED, "stopped: `brasa lab run --resume %lld --store %s` goes on", (long long)l.id, o->store);
+    else if (status != BRASA_OK || result.stopped)
+        code = complain(result.stopped ? STOPPED : FAILED, "%s: `brasa lab run --resume %lld --store %s` goes on",
+                        status == BRASA_OK ? "stopped" : brasa_context_error(l.ctx), (long long)l.id, o->store);
     else
         code = show_report(o, result.campaign);
     experiment_close(l.experiment);

@@ -1,6 +1,6 @@
 """`brasa lab run` from outside: Brasa alone, kill -9 and --resume, a peer whose runner only pretends, one that is not
 here, and bad input."""
-import json, os, shutil, signal, sqlite3, subprocess, sys, tempfile
+import json, os, resource, shutil, signal, sqlite3, subprocess, sys, tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "tools"))
 from checks import BRASA, SOURCE, check, finish, skip
@@ -186,6 +186,20 @@ def test_gpu():
           found["pytorch"][1].startswith("Brasa, which all are compared with: refused: "), found)
 
 
+def test_full():
+    """Neither a full disk nor a limit is anybody's fault: nobody's row says that it failed, and the rest follows."""
+    def limited():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (150000, resource.RLIM_INFINITY))
+    words = [BRASA, "lab", "run", "one.lab", "--peers", "brasa", "--store", "full.db"]
+    r = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=120,
+                       stdin=subprocess.DEVNULL, preexec_fn=limited)
+    check("files that cannot be written", r.returncode == 1 and "full-files/" in r.stderr and
+          "File too large: `brasa lab run --resume 1 --store full.db` goes on" in r.stderr and
+          r.stderr.count("\n") == 1 and rows("full.db") == [], (r.returncode, r.stdout, r.stderr))
+    r = run("run", "--resume", "1", "--store", "full.db")
+    check("are written later", r.returncode == 0 and [x[3] for x in rows("full.db")] == ["done"] * 2, r.stderr)
+
+
 def test_bad_input():
     write("bad.lab", "network letter_mlp\ndata synth:letter\nbatch zero\n")
     for words, expected in (([], "which experiment"), (["nothing"], "there is no preset 'nothing'"),
@@ -212,7 +226,7 @@ def main():
         write("one.lab", EXPERIMENT % "64")
         write("profile.lab", (EXPERIMENT % "64").replace("repeats   2", "repeats   1") + "profile yes\n")
         write("gpu.lab", EXPERIMENT % "64" + "device cuda\nprecision bf16\n")
-        for test in (test_alone, test_resume, test_same_again, test_peers, test_profile, test_gpu, test_bad_input):
+        for test in (test_alone, test_resume, test_same_again, test_peers, test_profile, test_gpu, test_full, test_bad_input):
             test()
         os.chdir("/")
     finish()

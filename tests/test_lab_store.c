@@ -305,6 +305,7 @@ TEST(full_disk_leaves_whole_rows)
     size_t bytes;
     char *said = read_file(in_folder("full.txt"), &bytes);
     CHECK_HAS(said, "full.db: ");
+    CHECK_HAS(said, "(ulimit -f)");
     free(said);
     REQUIRE((s = opened(path, STORE_WORK))); /* with room again it goes on */
     store_row r = example_row(1, 1000);

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -35,6 +36,17 @@ static const struct upgrade {
 
 /* --- what went wrong ----------------------------------------------------------------------------------------- */
 
+/* SQLite does not tell that it was a limit of this process that a write ran into. */
+static brasa_status refuse_io(store *s)
+{
+    struct rlimit most;
+    const int why = sqlite3_system_errno(s->db);
+    if (getrlimit(RLIMIT_FSIZE, &most) == 0 && most.rlim_cur != RLIM_INFINITY)
+        return fail(s->ctx, BRASA_BAD_FILE, "%s: %s; no file may have more than %llu bytes here (ulimit -f)", s->path,
+                    sqlite3_errmsg(s->db), (unsigned long long)most.rlim_cur);
+    return fail(s->ctx, BRASA_BAD_FILE, "%s: %s", s->path, why ? strerror(why) : sqlite3_errmsg(s->db));
+}
+
 brasa_status store_refuse(store *s, int code)
 {
     brasa_context *ctx = s->ctx;
@@ -51,6 +63,8 @@ brasa_status store_refuse(store *s, int code)
         return fail(ctx, BRASA_BAD_FILE, "%s: no store of the lab", s->path);
     case SQLITE_CORRUPT:
         return fail(ctx, BRASA_BAD_FILE, "%s: damaged: %s", s->path, sqlite3_errmsg(s->db));
+    case SQLITE_IOERR:
+        return refuse_io(s);
     default:
         return fail(ctx, BRASA_BAD_FILE, "%s: %s", s->path,
                     sqlite3_system_errno(s->db) ? strerror(sqlite3_system_errno(s->db)) : sqlite3_errmsg(s->db));
