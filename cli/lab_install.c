@@ -3,7 +3,10 @@
 #include "cli.h"
 #include "signals.h"
 
+#include "lab/guard.h"
 #include "lab/install.h"
+
+#include <errno.h>
 
 #include <string.h>
 #include <unistd.h>
@@ -124,8 +127,11 @@ static int remove_named(pool *p, const options *o)
 int run_lab_install(const options *o)
 {
     brasa_context *ctx = NULL;
+    guard g;
     if (o->device && strcmp(o->device, "cpu") != 0 && strcmp(o->device, "cuda") != 0)
         return complain(MISUSED, "--device: expected cpu or cuda, got '%.60s'", o->device);
+    if (!guard_start(&g))
+        return complain(FAILED, "no process can be started: %s", strerror(errno));
     if (brasa_context_new(&(brasa_context_options){.threads = 1}, &ctx) != BRASA_OK)
         return complain(FAILED, "out of memory");
     pool p = {.ctx = ctx};
@@ -133,5 +139,6 @@ int run_lab_install(const options *o)
     const int code = o->remove ? remove_named(&p, o) : install_named(&p, o);
     pool_free(&p);
     brasa_context_free(ctx);
+    guard_end(&g);
     return code;
 }

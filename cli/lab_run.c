@@ -9,6 +9,7 @@
 
 #include "lab/campaign.h"
 #include "lab/experiment.h"
+#include "lab/guard.h"
 #include "lab/peers.h"
 #include "lab/results_read.h"
 
@@ -361,9 +362,12 @@ static int check_words(const options *o)
 int run_lab_run(const options *o)
 {
     lab l = {.options = o};
+    guard g;
     campaign_result result = {.campaign = 0};
     int code = check_words(o);
     if (code != DONE)
+    if (!guard_start(&g))
+        return complain(FAILED, "no process can be started: %s", strerror(errno));
         return code;
     if (brasa_context_new(NULL, &l.ctx) != BRASA_OK)
         return complain(FAILED, "out of memory");
@@ -386,6 +390,7 @@ int run_lab_run(const options *o)
         code = show_report(o, result.campaign);
     experiment_close(l.experiment);
     pool_free(&l.pool);
+    guard_end(&g);
     brasa_context_free(l.ctx);
     return code;
 }

@@ -17,4 +17,8 @@ void catch_signals(void)
     sigemptyset(&action.sa_mask);
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
+    struct sigaction before;
+    action.sa_flags = 0; /* of a terminal that is closed it comes from the kernel and from the shell */
+    if (sigaction(SIGHUP, NULL, &before) == 0 && before.sa_handler != SIG_IGN) /* nohup's */
+        sigaction(SIGHUP, &action, NULL);
 }

@@ -1,4 +1,5 @@
-/* signals.h - Ctrl-C, and a kill, as a wish: the first one asks the verb to stop, the second one is the system's. */
+/* signals.h - Ctrl-C, a kill, and a terminal that is closed, as a wish: the first one asks the verb to stop, a second
+ * Ctrl-C or kill is the system's. */
 #ifndef CLI_SIGNALS_H
 #define CLI_SIGNALS_H
 
@@ -7,7 +8,7 @@
 /* The number of the signal that came; 0: none. */
 extern volatile sig_atomic_t stop_asked;
 
-/* From here on SIGINT and SIGTERM set it. What waits for a terminal is woken. */
+/* From here on SIGINT, SIGTERM and, unless nohup is at work, SIGHUP set it. What waits for a terminal is woken. */
 void catch_signals(void);
 
 #endif

@@ -1,6 +1,6 @@
 """`brasa lab run` from outside: Brasa alone, kill -9 and --resume, a peer whose runner only pretends, one that is not
 here, and bad input."""
-import json, os, resource, shutil, signal, sqlite3, subprocess, sys, tempfile
+import json, os, resource, shutil, signal, sqlite3, subprocess, sys, tempfile, time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "tools"))
 from checks import BRASA, SOURCE, check, finish, skip
@@ -200,6 +200,42 @@ def test_full():
     check("are written later", r.returncode == 0 and [x[3] for x in rows("full.db")] == ["done"] * 2, r.stderr)
 
 
+def lives(pid):
+    try:
+        with open("/proc/%d/stat" % pid) as file:
+            return file.read().rsplit(")", 1)[1].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def wait_for(what, seconds=20):
+    end = time.monotonic() + seconds
+    while not what() and time.monotonic() < end:
+        time.sleep(0.02)
+    return what()
+
+
+def test_nobody_stays():
+    """A lab that is killed, or whose terminal is closed, takes along what its runners have started."""
+    write("hangs", "#!/bin/sh\ncase \"$*\" in *.json)\n  setsid sleep 1000 & a=$!\n  sh -c 'sleep 1000; :' & b=$!\n"
+          "  echo $a $b $$ > pids.part; mv pids.part pids; wait;;\nesac\n" + open("python").read())
+    os.chmod("hangs", 0o755)
+    for how, code in ((signal.SIGKILL, -9), (signal.SIGHUP, 130)):
+        lab = subprocess.Popen([BRASA, "lab", "run", "one.lab", "--peers", "pytorch=" + os.path.abspath("hangs"),
+                                "--store", "hangs.db"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                               stdin=subprocess.DEVNULL, env={**os.environ, "BRASA_LAB": os.path.abspath("runners")})
+        there = wait_for(lambda: os.path.exists("pids"), 60)
+        pids = [int(pid) for pid in open("pids").read().split()] if there else []
+        lab.send_signal(how)
+        error = lab.communicate(timeout=60)[1]
+        check("its end by signal %d" % how, there and lab.returncode == code, (pids, lab.returncode, error))
+        check("nobody stays behind after signal %d" % how, wait_for(lambda: not any(map(lives, pids))), pids)
+        check("how to go on", how == signal.SIGKILL or "stopped: `brasa lab run --resume" in error, error)
+        for pid in filter(lives, pids):
+            os.kill(pid, signal.SIGKILL)
+        os.remove("pids")
+
+
 def test_bad_input():
     write("bad.lab", "network letter_mlp\ndata synth:letter\nbatch zero\n")
     for words, expected in (([], "which experiment"), (["nothing"], "there is no preset 'nothing'"),
@@ -226,7 +262,7 @@ def main():
         write("one.lab", EXPERIMENT % "64")
         write("profile.lab", (EXPERIMENT % "64").replace("repeats   2", "repeats   1") + "profile yes\n")
         write("gpu.lab", EXPERIMENT % "64" + "device cuda\nprecision bf16\n")
-        for test in (test_alone, test_resume, test_same_again, test_peers, test_profile, test_gpu, test_full, test_bad_input):
+        for test in (test_alone, test_resume, test_same_again, test_peers, test_profile, test_gpu, test_full, test_nobody_stays, test_bad_input):
             test()
         os.chdir("/")
     finish()

@@ -1,6 +1,7 @@
 /* spawn.h - starting a process of the lab: its pipes, its environment.
  *
- * It has a process group of its own, so that Ctrl-C reaches us alone, nothing to read, and dies with us. Variables
+ * It has a process group of its own, so that Ctrl-C reaches us alone, nothing to read, and dies with us; for those
+ * whom it starts itself see guard.h. Variables
  * that set numbers of threads, and those that lead Python to other people's packages, are taken out of its
  * environment.
  */
