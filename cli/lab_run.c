@@ -317,7 +317,6 @@ static brasa_status run_campaign(lab *l, campaign_result *result)
                           .npeers = l->count,
                           .reference = &reference,
                           .source = campaign_exchange(&files),
-                          .seed = o->seed,
                           .resume = o->resume ? l->old.id : 0,
                           .retry = o->retry,
                           .stop = &stop_asked,
@@ -362,13 +361,13 @@ static int check_words(const options *o)
 int run_lab_run(const options *o)
 {
     lab l = {.options = o};
-    guard g;
     campaign_result result = {.campaign = 0};
+    guard g;
     int code = check_words(o);
     if (code != DONE)
+        return code;
     if (!guard_start(&g))
         return complain(FAILED, "no process can be started: %s", strerror(errno));
-        return code;
     if (brasa_context_new(NULL, &l.ctx) != BRASA_OK)
         return complain(FAILED, "out of memory");
     l.pool.ctx = l.ctx;
@@ -390,7 +389,7 @@ int run_lab_run(const options *o)
         code = show_report(o, result.campaign);
     experiment_close(l.experiment);
     pool_free(&l.pool);
-    guard_end(&g);
     brasa_context_free(l.ctx);
+    guard_end(&g);
     return code;
 }

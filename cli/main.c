@@ -262,7 +262,7 @@ static const verb verbs[] = {
         .summary = "one experiment on every framework that is here",
         .words = "PRESET|FILE",
         .max_words = 1,
-        .options = "data out peers price-per-hour quiet resume retry scale seed store",
+        .options = "data out peers price-per-hour quiet resume retry scale store",
         .details =
             "First every peer learns three given batches: who does not do the same as Brasa is not timed, and its "
             "row says why. Then all cells, each peer in a process of its own, watched from outside, in an order "

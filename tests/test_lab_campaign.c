@@ -95,7 +95,6 @@ static campaign_options options_for(fake *f, store *s, const lab_cell *cells, in
                               .npeers = npeers,
                               .reference = &good,
                               .source = {fake_open, fake_write, fake_compare, fake_close, f},
-                              .seed = 1,
                               .look = 0.02};
 }
 

@@ -242,6 +242,7 @@ def test_bad_input():
                             (["bad.lab"], "bad.lab:3: batch"), (["missing.lab"], "missing.lab"),
                             (["letters.lab", "--scale", "huge"], "full or small"),
                             (["letters.lab", "--peers", "pytorhc"], "did you mean 'pytorch'"),
+                            (["letters.lab", "--seed", "1"], "unknown option '--seed'"),
                             (["--resume", "none"], "no campaign 'none'"),
                             (["--resume", "1", "letters.lab"], "unexpected 'letters.lab'"),
                             (["--resume", "1", "--scale", "small"], "--scale cannot be given"),

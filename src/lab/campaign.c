@@ -168,7 +168,7 @@ static bool was_final(const store_row *rows, int count, const lab_run *run)
 static void shuffle(const campaign *c, const lab_run *run, int *order)
 {
     const uint64_t hash = hash_bytes(HASH_START, run->cell->key, strlen(run->cell->key));
-    const random_stream s = {.seed = (uint64_t)c->o->seed,
+    const random_stream s = {.seed = (uint64_t)run->cell->seed,
                              .purpose = RANDOM_DATA,
                              .stream = hash & 0xFFFFFF,
                              .step = (uint32_t)(run->repeat * 1000 + run->fold)};

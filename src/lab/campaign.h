@@ -2,9 +2,9 @@
  *
  * First the gate (parity.h): each peer learns a few given batches with each network and optimizer, and who does not
  * do the same as Brasa is not timed: its rows say so. Then repeats, within them cells in their order, within a cell
- * the peers in an order drawn for each repeat and fold from the seed; each row has its place in it. A peer that
- * cannot run, or that in a cell was refused, ran out of time or memory, has one row that says why in place of further
- * repeats.
+ * the peers in an order drawn for each repeat and fold from the cell's seed; each row has its place in it. A peer
+ * that cannot run, or that in a cell was refused, ran out of time or memory, has one row that says why in place of
+ * further repeats.
  *
  * A row is in the store as soon as its run is over. Stopped or killed, a campaign goes on with what is missing.
  */
@@ -74,7 +74,6 @@ typedef struct campaign_options {
     int npeers;
     const campaign_peer *reference; /* Brasa's runner, which the others are compared with */
     campaign_source source;
-    int64_t seed;                      /* of the order */
     double look;                       /* part of a second to watch the load for before a run; 0: 0.2 */
     int64_t resume;                    /* the campaign to go on with, which is of these cells; 0: a new one */
     bool retry;                        /* rows that are not done are made again */
