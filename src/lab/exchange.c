@@ -6,6 +6,7 @@
 #include "core/numeric.h"
 #include "core/replace.h"
 #include "lab/netjson.h"
+#include "train/safetensors.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -27,6 +28,14 @@ bool exchange_has(const char *path)
 {
     struct stat st;
     return stat(path, &st) == 0;
+}
+
+bool exchange_has_tensors(const exchange *e, const char *path)
+{
+    safetensors *f = NULL;
+    const bool whole = exchange_has(path) && safetensors_open(e->pool.ctx, path, &f) == BRASA_OK;
+    safetensors_close(f);
+    return whole;
 }
 
 brasa_status exchange_written(exchange *e, brasa_status status)
@@ -75,6 +84,18 @@ static const char *short_name(exchange *e)
     return pool_text(&e->pool, "%.*s", (int)(file ? length - 4 : length), name);
 }
 
+/* Whether the file holds the text whose hash is in its name. */
+static bool has_text(const exchange *e, const char *path, uint64_t hash)
+{
+    pool p = {.ctx = e->pool.ctx};
+    char *text = NULL;
+    size_t length = 0;
+    const bool whole = exchange_has(path) && lab_read_file(&p, path, &text, &length) == BRASA_OK &&
+                       hash_bytes(HASH_START, text, length) == hash;
+    pool_free(&p);
+    return whole;
+}
+
 static brasa_status make_graph(exchange *e, uint64_t *hash)
 {
     brasa_context *ctx = e->pool.ctx;
@@ -88,7 +109,7 @@ static brasa_status make_graph(exchange *e, uint64_t *hash)
     netjson_write(g, name, &digest);
     if (!(e->graph = exchange_path(e, "network", *hash, ".json")))
         return BRASA_OUT_OF_MEMORY;
-    if (exchange_has(e->graph))
+    if (has_text(e, e->graph, *hash))
         return BRASA_OK;
     replacement r;
     status = replace_begin(&r, ctx, e->graph);
@@ -120,7 +141,7 @@ static brasa_status make_weights(exchange *e, uint64_t *hash)
     *hash = hash_bytes(*hash, &e->cell->seed, sizeof e->cell->seed);
     if (!(e->weights = exchange_path(e, "weights", *hash, ".safetensors")))
         return BRASA_OUT_OF_MEMORY;
-    if (exchange_has(e->weights))
+    if (exchange_has_tensors(e, e->weights))
         return BRASA_OK;
     const brasa_session_options o = {.batch = 1, .seed = (uint64_t)e->cell->seed, .inference = true};
     brasa_status status = brasa_session_new(e->task.graph, &o, &s);

@@ -6,7 +6,8 @@
  *     exchange_close(e);
  *
  * All of it lies in one folder, under names that hold a hash of what it was made from: what two cells have in common
- * is made once, and what is there is never changed. A file is there as a whole or not at all. Drawn pictures become
+ * is made once, and what is there is never changed. A file is there as a whole or not at all; one that was cut since,
+ * by a crash or by hand, is made anew. Drawn pictures become
  * files, so that every framework reads and decodes the same; a folder of pictures is read where it is; all other sets
  * become one file of arrays.
  */
@@ -59,6 +60,8 @@ brasa_status exchange_write(exchange *e, const exchange_run *run, const char *pa
 /* "<folder>/<stem>-<hash><end>", or NULL with the error set. */
 const char *exchange_path(exchange *e, const char *stem, uint64_t hash, const char *end);
 bool exchange_has(const char *path);
+/* Whether the file of tensors is there, whole. */
+bool exchange_has_tensors(const exchange *e, const char *path);
 /* What came of writing a file into the folder. */
 brasa_status exchange_written(exchange *e, brasa_status status);
 

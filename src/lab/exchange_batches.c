@@ -38,7 +38,7 @@ static brasa_status write_split(exchange *e, split *s, const char **path)
     hash = hash_bytes(hash, s->test, (size_t)s->tests * sizeof *s->test);
     if (!(*path = exchange_path(e, "split", hash, ".safetensors")))
         return BRASA_OUT_OF_MEMORY;
-    if (exchange_has(*path))
+    if (exchange_has_tensors(e, *path))
         return BRASA_OK;
     return exchange_written(e, safetensors_write(e->pool.ctx, *path, tensors, s->tests ? 2 : 1, NULL, give_split, s));
 }
@@ -132,7 +132,7 @@ static brasa_status write_batches(exchange *e, batches *b)
     }
     if (!(e->batches = exchange_path(e, "batches", hash, ".safetensors")))
         return BRASA_OUT_OF_MEMORY;
-    if (exchange_has(e->batches))
+    if (exchange_has_tensors(e, e->batches))
         return BRASA_OK;
     return exchange_written(
         e, safetensors_write(e->pool.ctx, e->batches, tensors, 2 * EXCHANGE_STEPS, NULL, give_batches, b));

@@ -68,7 +68,8 @@ static brasa_status make_pictures(exchange *e)
     picture_size each;
     char text[400];
     d->source->define(d, text, sizeof text, &each);
-    const uint64_t hash = hash_bytes(hash_bytes(HASH_START, text, strlen(text)), &d->count, sizeof d->count);
+    const int32_t drawn = d->count;
+    const uint64_t hash = hash_bytes(hash_bytes(HASH_START, text, strlen(text)), &drawn, sizeof drawn);
     brasa_status status = BRASA_OK;
     if (!(e->pictures = exchange_path(e, "pictures", hash, "")))
         return BRASA_OUT_OF_MEMORY;
@@ -78,7 +79,13 @@ static brasa_status make_pictures(exchange *e)
     e->task = (task){.ctx = e->task.ctx, .pool = e->task.pool, .settings = e->task.settings};
     if (status == BRASA_OK && !(e->source = pool_text(&e->pool, "images:%s", e->pictures)))
         status = fail_memory(e->pool.ctx, strlen(e->pictures));
-    return status == BRASA_OK ? task_open_data(&e->task, e->source) : status;
+    if (status == BRASA_OK)
+        status = task_open_data(&e->task, e->source);
+    if (status == BRASA_OK && e->task.set->count != drawn)
+        status = fail(e->pool.ctx, BRASA_BAD_FILE,
+                      "%s has %d pictures, %d were drawn: delete the folder, and they are drawn again", e->pictures,
+                      (int)e->task.set->count, (int)drawn);
+    return status;
 }
 
 brasa_status exchange_open_data(exchange *e)
@@ -113,12 +120,22 @@ static uint64_t hash_set(const exchange *e)
 
 /* --- pictures ------------------------------------------------------------------------------------------------ */
 
-static brasa_status check_names(const exchange *e)
+/* "0 fire/000012.jpg" */
+static int print_label(const dataset *d, int32_t sample, char text[16])
+{
+    return snprintf(text, 16, "%d ", (int)d->label[sample]);
+}
+
+/* How many bytes the list has, where all names can stand in it. */
+static brasa_status measure_list(const exchange *e, int64_t *bytes)
 {
     const dataset *d = e->task.set;
     const size_t root = strlen(e->pictures);
+    char digits[16];
+    *bytes = 0;
     for (int32_t i = 0; i < d->count; i++) {
         const sample_name name = dataset_name(d, i);
+        *bytes += print_label(d, i, digits) + (int64_t)strlen(name.text) - (int64_t)root; /* \n for the / */
         if (strncmp(name.text, e->pictures, root) != 0 || strchr(name.text + root + 1, '\n'))
             return fail(d->ctx, BRASA_BAD_FILE, "%s: a name that cannot stand in a list", name.text);
     }
@@ -134,7 +151,7 @@ static brasa_status write_list(const exchange *e, replacement *r)
     for (int32_t i = 0; i < d->count && status == BRASA_OK; i++) {
         const sample_name name = dataset_name(d, i);
         const char *file = name.text + root + 1;
-        const int length = snprintf(digits, sizeof digits, "%d ", (int)d->label[i]);
+        const int length = print_label(d, i, digits);
         status = replace_write(r, digits, (size_t)length);
         if (status == BRASA_OK)
             status = replace_write(r, file, strlen(file));
@@ -156,11 +173,11 @@ static brasa_status make_list(exchange *e)
     }
     if (!(e->list = exchange_path(e, "files", hash, ".txt")))
         return BRASA_OUT_OF_MEMORY;
-    if (exchange_has(e->list))
-        return BRASA_OK;
     replacement r;
-    brasa_status status = check_names(e);
-    if (status != BRASA_OK)
+    struct stat st;
+    int64_t bytes;
+    brasa_status status = measure_list(e, &bytes);
+    if (status != BRASA_OK || (stat(e->list, &st) == 0 && st.st_size == bytes))
         return status;
     status = replace_begin(&r, d->ctx, e->list);
     if (status == BRASA_OK)
@@ -223,7 +240,7 @@ static brasa_status make_arrays(exchange *e)
     const char *temporary = exchange_path(e, "data", hash, ".part");
     if (!temporary || !(e->arrays = exchange_path(e, "data", hash, ".safetensors")))
         return BRASA_OUT_OF_MEMORY;
-    if (exchange_has(e->arrays))
+    if (exchange_has_tensors(e, e->arrays))
         return BRASA_OK;
     tensor_entry tensors[] = {
         {.name = "samples",
