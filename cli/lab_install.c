@@ -74,6 +74,14 @@ static int install_all(pool *p, const options *o, const install_plan *plans, int
     return stop_asked ? STOPPED : code;
 }
 
+static bool is_planned(const install_plan *plans, int count, const peer_def *def)
+{
+    for (int i = 0; i < count; i++)
+        if (plans[i].def == def)
+            return true;
+    return false;
+}
+
 static int install_named(pool *p, const options *o)
 {
     install_plan plans[MOST];
@@ -84,6 +92,8 @@ static int install_named(pool *p, const options *o)
         install_plan *n = &plans[count];
         if (peer_def_find(p->ctx, o->word[i], &def) != BRASA_OK)
             return complain(MISUSED, "%s", brasa_context_error(p->ctx));
+        if (is_planned(plans, count, def))
+            continue;
         if (install_prepare(p, def, o->device, n) != BRASA_OK) {
             code = complain(FAILED, "%s", brasa_context_error(p->ctx));
         } else if (n->there) {

@@ -35,7 +35,7 @@ static brasa_status save_page(pool *p, const lab_report *report, const char *pat
     return replace_end(&file, status);
 }
 
-static void print_words(const lab_report *report, const char *path)
+static void print_words(const lab_report *report)
 {
     printf("verdict: ");
     wrapped(9, 2, report->verdict.headline);
@@ -47,7 +47,6 @@ static void print_words(const lab_report *report, const char *path)
         const int used = printf("%s: ", report->alarms.list[i].severity == PAGE_ALARM ? "alarm" : "warning");
         wrapped(used, 2, report->alarms.list[i].text);
     }
-    print_line("report: %s", path);
 }
 
 static brasa_status show(pool *p, const lab_results *r, const options *o)
@@ -68,8 +67,9 @@ static brasa_status show(pool *p, const lab_results *r, const options *o)
     if (!path)
         return BRASA_OUT_OF_MEMORY;
     status = save_page(p, &report, path);
+    print_words(&report); /* which are known whatever becomes of the page */
     if (status == BRASA_OK)
-        print_words(&report, path);
+        print_line("report: %s", path);
     return status;
 }
 
@@ -79,6 +79,8 @@ int run_lab_report(const options *o)
     store *s = NULL;
     store_campaign campaign;
     lab_results results;
+    if (o->csv + o->json + o->markdown > 1)
+        return complain(MISUSED, "--csv, --json, --markdown: expected one of them");
     brasa_status status = brasa_context_new(&(brasa_context_options){.threads = 1}, &ctx);
     if (status != BRASA_OK)
         return complain(FAILED, "%s", brasa_status_text(status));

@@ -242,8 +242,12 @@ static brasa_status choose_peers(lab *l)
                     (long long)l->old.id);
     brasa_status status = peers_choose(&l->pool, l->who, &l->peer, &l->count);
     l->peers = status == BRASA_OK ? pool_get(&l->pool, (size_t)l->count + 1, sizeof *l->peers) : NULL;
-    if (status == BRASA_OK && !l->peers)
-        return out_of_memory(l);
+    return status == BRASA_OK && !l->peers ? out_of_memory(l) : status;
+}
+
+static brasa_status ask_peers(lab *l)
+{
+    brasa_status status = BRASA_OK;
     for (int i = 0; i < l->count && status == BRASA_OK; i++) {
         status = peer_ask(&l->pool, &l->peer[i]);
         if (status == BRASA_OK)
@@ -358,6 +362,20 @@ static int check_words(const options *o)
     return DONE;
 }
 
+/* A store is made only where there is something to put into it. */
+static brasa_status open_all(lab *l)
+{
+    const options *o = l->options;
+    brasa_status status = o->resume ? store_open(l->ctx, o->store, STORE_GO_ON, &l->store) : BRASA_OK;
+    if (status == BRASA_OK)
+        status = open_experiment(l);
+    if (status == BRASA_OK)
+        status = choose_peers(l);
+    if (status == BRASA_OK && !o->resume)
+        status = store_open(l->ctx, o->store, STORE_WORK, &l->store);
+    return status == BRASA_OK ? ask_peers(l) : status;
+}
+
 int run_lab_run(const options *o)
 {
     lab l = {.options = o};
@@ -371,11 +389,7 @@ int run_lab_run(const options *o)
     if (brasa_context_new(NULL, &l.ctx) != BRASA_OK)
         return complain(FAILED, "out of memory");
     l.pool.ctx = l.ctx;
-    brasa_status status = store_open(l.ctx, o->store, STORE_WORK, &l.store);
-    if (status == BRASA_OK)
-        status = open_experiment(&l);
-    if (status == BRASA_OK)
-        status = choose_peers(&l);
+    brasa_status status = open_all(&l);
     const bool begun = status == BRASA_OK;
     if (begun)
         status = run_campaign(&l, &result);

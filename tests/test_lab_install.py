@@ -132,7 +132,8 @@ def test_gpu(lab):
     lab.refuses(1, ["work on Python 2.1,"], "install", "mxnet", "--yes", "--device", "cpu")
     with open(other, "w") as file:
         file.write("# python: %s\n# disk: 20M\nmxnet==9.2\n" % HERE)
-    said = lab.run("install", "mxnet", "--device", "cuda").stdout
+    said = lab.run("install", "mxnet", "mxnet", "--device", "cuda").stdout
+    check("planned once", said.count("mxnet: Python") == 1 and "20.0 MB in all" in said, said)
     check("says that it is for GPUs", "the build for GPUs" in said.replace("\n", " "), said)
     os.remove(other)
     check("nothing was made", lab.left() == [], lab.left())

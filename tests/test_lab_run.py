@@ -251,6 +251,15 @@ def test_bad_input():
         r = run("run", *words)
         check("refused: lab run " + " ".join(words), r.returncode == 2 and not r.stdout and expected in r.stderr and
               r.stderr.count("\n") == 1, (r.returncode, r.stdout, r.stderr))
+    for words in (["nothing"], ["--resume", "1"], ["letters.lab", "--peers", "pytorhc"]):
+        r = run("run", *words, "--store", "never.db")
+        check("makes no store: lab run " + " ".join(words), r.returncode == 2 and not os.path.exists("never.db") and
+              not os.path.exists("never-files"), (r.returncode, r.stderr))
+    r = run("report", "--csv", "--json")
+    check("one form of a report", r.returncode == 2 and "expected one of them" in r.stderr and not r.stdout, r.stderr)
+    r = run("report", "1", "--out", "nowhere/page.html")
+    check("the verdict without a page", r.returncode == 1 and r.stdout.startswith("verdict: ") and
+          "report: " not in r.stdout and "nowhere/page.html" in r.stderr, (r.returncode, r.stdout, r.stderr))
 
 
 def main():

@@ -116,8 +116,8 @@ typedef struct store_details {
 } store_details;
 
 /* STORE_READ: it must be there, nothing is written. STORE_WORK: made where it is not, and nobody else may work with
- * it till it is closed. To be closed whatever came back. */
-typedef enum store_mode { STORE_READ, STORE_WORK } store_mode;
+ * it till it is closed. STORE_GO_ON: the same, but it must be there. To be closed whatever came back. */
+typedef enum store_mode { STORE_READ, STORE_WORK, STORE_GO_ON } store_mode;
 brasa_status store_open(brasa_context *ctx, const char *path, store_mode mode, store **out);
 void store_close(store *s);
 

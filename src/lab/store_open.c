@@ -161,10 +161,10 @@ static brasa_status check_tables(store *s, store_mode mode)
 }
 
 /* Nobody else works with it, and it is a file. */
-static brasa_status take_lock(store *s)
+static brasa_status take_lock(store *s, store_mode mode)
 {
     struct stat st;
-    s->lock = open(s->path, O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666);
+    s->lock = open(s->path, O_RDWR | (mode == STORE_WORK ? O_CREAT : 0) | O_CLOEXEC | O_NONBLOCK, 0666);
     if (s->lock < 0 || fstat(s->lock, &st) != 0)
         return fail(s->ctx, BRASA_BAD_FILE, "%s: %s", s->path, strerror(errno));
     if (!S_ISREG(st.st_mode))
@@ -179,7 +179,7 @@ static brasa_status take_lock(store *s)
 
 static brasa_status open_file(store *s, store_mode mode)
 {
-    brasa_status status = mode == STORE_WORK ? take_lock(s) : BRASA_OK;
+    brasa_status status = mode == STORE_READ ? BRASA_OK : take_lock(s, mode);
     if (status != BRASA_OK)
         return status;
     if (mode == STORE_READ && access(s->path, R_OK) != 0)
