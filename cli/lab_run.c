@@ -401,6 +401,8 @@ int run_lab_run(const options *o)
                         status == BRASA_OK ? "stopped" : brasa_context_error(l.ctx), (long long)l.id, o->store);
     else
         code = show_report(o, result.campaign);
+    if (code == DONE && !result.done)
+        code = complain(FAILED, "nobody got through: the rows say why");
     experiment_close(l.experiment);
     pool_free(&l.pool);
     brasa_context_free(l.ctx);

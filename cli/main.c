@@ -269,7 +269,7 @@ static const verb verbs[] = {
             "that is drawn anew for each repeat. Ends with the verdict and a page. What is stopped goes on with "
             "--resume, on the same data and with the same peers, unless --peers names others; `brasa help "
             "experiments` "
-            "tells of presets and files.",
+            "tells of presets and files. The exit code is 1 where nobody got through.",
         .examples = "brasa lab run quick\nbrasa lab run study1-cpu --scale small --peers brasa,pytorch\n"
                     "brasa lab run --resume study1-cpu",
     },

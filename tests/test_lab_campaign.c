@@ -133,6 +133,25 @@ static int rows_with(const store_row *rows, int count, const char *variant, cons
     return found;
 }
 
+static volatile sig_atomic_t stop_now;
+typedef struct watcher {
+    int rows, stop_at, starts, number, total;
+    bool within; /* stop while a run goes on */
+} watcher;
+
+static void watch_it(void *user, const campaign_event *e)
+{
+    watcher *w = user;
+    w->rows += e->kind == CAMPAIGN_ROW;
+    w->starts += e->kind == CAMPAIGN_START && !e->check;
+    if (w->stop_at && (w->within ? e->kind == CAMPAIGN_LINE && !e->check : e->kind == CAMPAIGN_ROW) &&
+        w->rows >= w->stop_at)
+        stop_now = 1;
+    CHECK(e->number <= e->total && e->number >= w->number);
+    w->number = e->number;
+    w->total = e->total;
+}
+
 /* --- rows ---------------------------------------------------------------------------------------------------- */
 
 TEST(everything_becomes_a_row)
@@ -152,8 +171,14 @@ TEST(everything_becomes_a_row)
     fake f = {.broken = "broken"};
     campaign_options o = options_for(&f, s, cells, 3, peers, 6);
     campaign_result r;
+    watcher w = {0};
+    o.event = watch_it;
+    o.watcher = &w;
     CHECK_STATUS(campaign_run(ctx, &o, &r), BRASA_OK);
     CHECK(!r.stopped);
+    CHECK_INT(w.number, 18); /* rows of those who are here, told one by one */
+    CHECK_INT(w.total, 18);
+    CHECK_INT(r.done, 3);
     CHECK_INT(f.opened, f.closed);
     CHECK_INT(f.compared, 4); /* one network: each once, but the one that they are compared with */
     pool p = {.ctx = ctx};
@@ -296,23 +321,6 @@ TEST(order_is_drawn_for_each_repeat_and_recorded)
 
 /* --- stopping and going on ----------------------------------------------------------------------------------- */
 
-static volatile sig_atomic_t stop_now;
-typedef struct watcher {
-    int rows, stop_at, starts;
-    bool within; /* stop while a run goes on */
-} watcher;
-
-static void watch_it(void *user, const campaign_event *e)
-{
-    watcher *w = user;
-    w->rows += e->kind == CAMPAIGN_ROW;
-    w->starts += e->kind == CAMPAIGN_START && !e->check;
-    if (w->stop_at && (w->within ? e->kind == CAMPAIGN_LINE && !e->check : e->kind == CAMPAIGN_ROW) &&
-        w->rows >= w->stop_at)
-        stop_now = 1;
-    CHECK(e->number <= e->total);
-}
-
 TEST(stops_and_goes_on_with_what_is_missing)
 {
     if (!has_python())
@@ -347,8 +355,14 @@ TEST(stops_and_goes_on_with_what_is_missing)
         CHECK_INT(again.campaign, r.campaign);
         CHECK_INT(again.rows, 6 - r.rows);
         CHECK_INT(w.starts, 6 - r.rows);
+        CHECK_INT(w.total, 6 - r.rows);
+        CHECK_INT(w.number, w.total);
+        CHECK_INT(again.done, 3);
+        w = (watcher){0};
         CHECK_STATUS(campaign_run(ctx, &o, &again), BRASA_OK);
         CHECK_INT(again.rows, 0); /* failed rows count as done */
+        CHECK_INT(w.total, 0);
+        CHECK_INT(again.done, 3);
         o.retry = true;
         CHECK_STATUS(campaign_run(ctx, &o, &again), BRASA_OK);
         CHECK_INT(again.rows, 3); /* unless they shall be tried again */
@@ -466,7 +480,13 @@ TEST(batches_double_until_a_run_fails)
     o.doubled = double_it;
     o.user = &most;
     campaign_result r;
+    watcher w = {0};
+    o.event = watch_it;
+    o.watcher = &w;
     CHECK_STATUS(campaign_run(ctx, &o, &r), BRASA_OK);
+    CHECK_INT(w.number, 3);
+    CHECK_INT(w.total, 3);
+    w = (watcher){0};
     CHECK_INT(r.rows, 3); /* 8, 16, and 32, which is too much */
     pool p = {.ctx = ctx};
     int count;

@@ -154,6 +154,8 @@ def test_peers():
     check("and one that is not here, too", [x[3] for x in got if x[1] == "caffe"] == ["refused"], (r.stdout, got))
     check("the terminal says why", "gate  pytorch" in r.stdout and ": different: " in r.stdout and
           "without caffe" in r.stdout, r.stdout)
+    check("rows are counted, those of the gate, too", [line.split("]")[0] for line in r.stdout.splitlines()
+          if line.startswith("[")] in (["[1/4", "[2/3", "[3/3"], ["[1/3", "[2/3", "[3/3"]), r.stdout)
     report = json.loads(run("report", "--store", "three.db", "--json").stdout)
     costs = [x["epoch_cost"] / x["epoch_s"] for x in report["rows"] if x["status"] == "done"]
     check("costs", "  costs " in r.stdout and report["price_per_hour"] == 1.5 and len(costs) == 2 and
@@ -180,7 +182,9 @@ def test_gpu():
     db = sqlite3.connect("gpu.db")
     found = dict((peer, (status, reason)) for peer, status, reason in db.execute("select peer, status, reason from row"))
     db.close()
-    check("why Brasa does not run", r.returncode == 0 and found["brasa"][0] == "refused" and
+    check("nobody got through", r.returncode == 1 and "nobody got through" in r.stderr and "verdict: " in r.stdout,
+          (r.returncode, r.stderr))
+    check("why Brasa does not run", found["brasa"][0] == "refused" and
           "there is no brasa_cuda.so in" in found["brasa"][1], (r.stdout, r.stderr, found))
     check("and nobody can be compared", found["pytorch"][0] == "failed" and
           found["pytorch"][1].startswith("Brasa, which all are compared with: refused: "), found)

@@ -13,6 +13,21 @@ bool campaign_stopped(const campaign *c)
     return c->o->stop && *c->o->stop;
 }
 
+static bool was_counted(const campaign *c, const lab_cell *cell)
+{
+    for (int i = 0; i < c->o->count; i++)
+        if (strcmp(c->o->cells[i].key, cell->key) == 0)
+            return true;
+    return false;
+}
+
+void campaign_count(campaign *c, const lab_run *run)
+{
+    c->number++;
+    if (!was_counted(c, run->cell) || c->total < c->number)
+        c->total++;
+}
+
 void campaign_tell(campaign *c, campaign_event e)
 {
     e.campaign = c->id;
@@ -66,7 +81,8 @@ brasa_status campaign_process(campaign *c, open_cell *x, const campaign_peer *pe
     brasa_status status = c->o->source.write(x->prepared, run, check, c->file);
     if (status != BRASA_OK)
         return status;
-    c->number += !check;
+    if (!check)
+        campaign_count(c, run);
     campaign_tell(c, (campaign_event){.kind = CAMPAIGN_START, .run = run, .check = check});
     return process_run(c->ctx,
                        &(process_request){.argv = argv,
@@ -190,6 +206,14 @@ typedef struct standing {
     bool *good;
 } standing;
 
+void campaign_ended(campaign *c, const open_cell *x, const lab_run *run, const char *status)
+{
+    const int64_t folds = run->cell->folds > 0 ? run->cell->folds : 1, fold = run->fold > 0 ? run->fold : 1;
+    const int64_t left = (run->cell->repeats - run->repeat) * folds + folds - fold;
+    if (was_counted(c, run->cell) && (x->broken || is_final(status)))
+        c->total = c->total - left > c->number ? c->total - (int)left : c->number;
+}
+
 /* The run of one peer, where it is missing. */
 static brasa_status run_peer(campaign *c, open_cell *x, const lab_run *run, int index, standing *st)
 {
@@ -204,6 +228,8 @@ static brasa_status run_peer(campaign *c, open_cell *x, const lab_run *run, int 
     }
     if (!there || (c->o->retry && !is(there, "done")))
         status = campaign_row(c, x, peer, run, &state);
+    else if (x->broken && !peer->why)
+        campaign_ended(c, x, run, state);
     st->good[index] = st->good[index] && state && strcmp(state, "done") == 0;
     st->final[index] = settled || (state && is_final(state));
     return status;
@@ -334,25 +360,59 @@ static brasa_status begin(campaign *c)
     return status;
 }
 
+/* Runs of a cell by a peer that its rows leave to do. */
+static int count_missing(const campaign *c, lab_run run, const store_row *rows, int count)
+{
+    int missing = 0;
+    bool final = false;
+    for (run.repeat = 1; run.repeat <= run.cell->repeats && !final; run.repeat++)
+        for (run.fold = run.cell->folds > 0; run.fold <= run.cell->folds && !final; run.fold++) {
+            const store_row *row = find_row(rows, count, &run, run.repeat);
+            const bool again = row && c->o->retry && !is(row, "done");
+            missing += !row || again;
+            final = row && !again && row->status && is_final(row->status);
+        }
+    return missing;
+}
+
 /* Runs that are missing, as far as it is known: cells of the list, peers that can run. */
 static brasa_status count_runs(campaign *c)
 {
     const campaign_options *o = c->o;
     pool p = {.ctx = c->ctx};
     store_cell *cells;
-    store_row *rows;
-    int ncells, nrows, peers = 0, there = 0;
-    for (int i = 0; i < o->npeers; i++)
-        peers += !o->peers[i].why;
-    for (int i = 0; i < o->count; i++)
-        c->total += (int)(o->cells[i].repeats * (o->cells[i].folds ? o->cells[i].folds : 1)) * peers;
+    int ncells;
     brasa_status status = store_cells(o->store, &p, c->id, &cells, &ncells);
-    for (int i = 0; status == BRASA_OK && i < ncells; i++) {
-        status = store_rows(o->store, &p, cells[i].id, &rows, &nrows);
-        for (int k = 0; status == BRASA_OK && k < nrows; k++)
-            there += is(&rows[k], "done") || !o->retry;
+    for (int i = 0; status == BRASA_OK && i < o->count; i++) {
+        store_row *rows = NULL;
+        int nrows = 0;
+        for (int k = 0; status == BRASA_OK && k < ncells; k++)
+            if (cells[k].key && strcmp(cells[k].key, o->cells[i].key) == 0)
+                status = store_rows(o->store, &p, cells[k].id, &rows, &nrows);
+        for (int k = 0; status == BRASA_OK && k < o->npeers; k++)
+            if (!o->peers[k].why)
+                c->total += count_missing(
+                    c, (lab_run){.cell = &o->cells[i], .peer = o->peers[k].name, .variant = o->peers[k].variant},
+                    rows, nrows);
     }
-    c->total = c->total > there ? c->total - there : 0;
+    pool_free(&p);
+    return status;
+}
+
+/* Rows of it that are done, those from before too. */
+static brasa_status count_done(campaign *c)
+{
+    pool p = {.ctx = c->ctx};
+    store_cell *cells;
+    int ncells;
+    brasa_status status = store_cells(c->o->store, &p, c->id, &cells, &ncells);
+    for (int i = 0; status == BRASA_OK && i < ncells; i++) {
+        store_row *rows;
+        int count;
+        status = store_rows(c->o->store, &p, cells[i].id, &rows, &count);
+        for (int k = 0; status == BRASA_OK && k < count; k++)
+            c->result->done += is(&rows[k], "done");
+    }
     pool_free(&p);
     return status;
 }
@@ -404,6 +464,8 @@ brasa_status campaign_run(brasa_context *ctx, const campaign_options *o, campaig
     out->stopped = campaign_stopped(&c);
     if (status == BRASA_OK && !out->stopped)
         status = store_finish_campaign(o->store, c.id, campaign_date(date));
+    if (status == BRASA_OK)
+        status = count_done(&c);
     if (c.account_key)
         process_free(&c.account);
     pool_free(&c.pool);

@@ -85,6 +85,7 @@ typedef struct campaign_options {
 typedef struct campaign_result {
     int64_t campaign;
     int runs, rows; /* processes run to be timed, and rows written */
+    int done;       /* rows of the campaign that are, those from before too */
     bool stopped;
 } campaign_result;
 

@@ -30,6 +30,10 @@ typedef struct open_cell {
 } open_cell;
 
 bool campaign_stopped(const campaign *c);
+/* One more run, or row in its place. Those of batches that double were not counted beforehand. */
+void campaign_count(campaign *c, const lab_run *run);
+/* What a run has come to: where that is final, further ones of the cell by this peer are not made. */
+void campaign_ended(campaign *c, const open_cell *x, const lab_run *run, const char *status);
 void campaign_tell(campaign *c, campaign_event e);
 /* Now, as the store has it: "2026-11-20T14:03:11Z". */
 const char *campaign_date(char text[32]);

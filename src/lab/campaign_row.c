@@ -153,6 +153,10 @@ brasa_status campaign_row(campaign *c, open_cell *x, const campaign_peer *peer, 
     decide(c, x, peer, &row);
     if (row.status) {
         *status = lasting(row.status);
+        if (!peer->why) {
+            campaign_count(c, run);
+            campaign_ended(c, x, run, row.status);
+        }
         return write_row(c, run, &row, NULL);
     }
     process_result r;
@@ -162,6 +166,7 @@ brasa_status campaign_row(campaign *c, open_cell *x, const campaign_peer *peer, 
     if (went == BRASA_OK && *status) {
         c->result->runs++;
         fill(&row, &r);
+        campaign_ended(c, x, run, r.status);
         went = write_row(c, run, &row, &r);
     }
     process_free(&r);
