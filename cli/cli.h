@@ -17,6 +17,11 @@
 /* Exit codes. */
 enum { DONE = 0, FAILED = 1, MISUSED = 2, STOPPED = 130 /* as shells say for Ctrl-C */ };
 
+/* What an option is in one verb, where the table's words would mislead. */
+typedef struct option_meaning {
+    const char *name, *value, *help; /* name NULL: no more of them */
+} option_meaning;
+
 typedef struct verb {
     const char *name; /* one word, or two: "bench step" */
     int (*run)(const options *o);
@@ -24,8 +29,9 @@ typedef struct verb {
     const char *words;        /* what stands after the name: "MODEL|FILE.net"; "" for nothing */
     int min_words, max_words; /* how many of them */
     const char *options;      /* names, with blanks between them */
-    const char *details;      /* a paragraph of help, or NULL */
-    const char *examples;     /* one a line */
+    option_meaning means[4];
+    const char *details;  /* a paragraph of help, or NULL */
+    const char *examples; /* one a line */
 } verb;
 
 /* The index-th verb, or NULL past the last one (main.c). */

@@ -24,6 +24,14 @@ void help_short(FILE *to)
                 "help environment` what variables do. `brasa --version` prints the version.\n");
 }
 
+static option_meaning meaning_of(const verb *v, const option_def *def)
+{
+    for (size_t i = 0; i < sizeof v->means / sizeof v->means[0] && v->means[i].name; i++)
+        if (strcmp(v->means[i].name, def->name) == 0)
+            return v->means[i];
+    return (option_meaning){def->name, def->value, def->help};
+}
+
 void help_verb(const verb *v)
 {
     heading("brasa %s - %s", v->name, v->summary);
@@ -32,9 +40,10 @@ void help_verb(const verb *v)
         if (!option_taken(v->options, def))
             continue;
         char name[32];
-        snprintf(name, sizeof name, "--%s%s%s", def->name, def->value ? " " : "", def->value ? def->value : "");
+        const option_meaning m = meaning_of(v, def);
+        snprintf(name, sizeof name, "--%s%s%s", m.name, m.value ? " " : "", m.value ? m.value : "");
         printf("  %-18s ", name);
-        wrapped(21, 21, def->help);
+        wrapped(21, 21, m.help);
     }
     if (v->details) {
         printf("\n");

@@ -248,6 +248,7 @@ static const verb verbs[] = {
         .min_words = 1,
         .max_words = 16,
         .options = "device quiet remove yes",
+        .means = {{"device", "NAME", "what the build is for: cpu or cuda (cuda where there is a GPU)"}},
         .details =
             "From PyPI, in the versions of NAME.lock or, where there is a GPU, of NAME.gpu.lock; --device cpu or "
             "cuda chooses. The environment is made beside its "
@@ -263,6 +264,9 @@ static const verb verbs[] = {
         .words = "PRESET|FILE",
         .max_words = 1,
         .options = "data out peers price-per-hour quiet resume retry scale store",
+        .means = {{"data", "SETS", "in place of the experiment's: \"mnist=idx:DIR letter=csv:FILE,label=1\""},
+                  {"out", "FILE", "where the page goes (beside the store)"},
+                  {"resume", "CAMPAIGN", "go on with one that was stopped: a number or name of `brasa lab list`"}},
         .details =
             "First every peer learns three given batches: who does not do the same as Brasa is not timed, and its "
             "row says why. Then all cells, each peer in a process of its own, watched from outside, in an order "
@@ -280,6 +284,7 @@ static const verb verbs[] = {
         .words = "[CAMPAIGN]",
         .max_words = 1,
         .options = "csv json markdown out price-per-hour store",
+        .means = {{"out", "FILE", "where the page goes (beside the store)"}},
         .details = "CAMPAIGN is a number or a name from `brasa lab list`: of several with a name the newest, without "
                    "one the newest of all. Prints the verdict and the path of the page, which is written beside the "
                    "store unless --out names a file. With --csv, --json or --markdown no page is written. "

@@ -1,7 +1,7 @@
 /* options.h - the options of all verbs: one struct, one table, one parser.
  *
- * An option means the same wherever it is taken; a verb lists the names of those it takes. `--x 5` and `--x=5` are
- * alike, the last one given counts, and `--` ends them.
+ * An option means the same wherever it is taken, though a verb may say more closely what; it lists the names of those
+ * it takes. `--x 5` and `--x=5` are alike, the last one given counts, and `--` ends them.
  */
 #ifndef CLI_OPTIONS_H
 #define CLI_OPTIONS_H

@@ -50,6 +50,10 @@ def test_help():
         check("-h of " + verb, works(*verb.split(), "-h") == page)
         if verb != "models":  # `help models` is about the networks, not the verb
             check("help " + verb, works("help", *verb.split()) == page)
+    for verb, text in (("lab install", "cpu or cuda (cuda where there is a GPU)"), ("lab run", "--out FILE"),
+                       ("lab run", "--resume CAMPAIGN"), ("lab report", "--out FILE"), ("train", "--out DIR"),
+                       ("train", "cuda:N")):
+        check("%s says what it takes: %s" % (verb, text), text in " ".join(works(*verb.split(), "--help").split()))
     check("bench --help shows both", works("bench", "--help") == works("help", "bench"))
     layers = works("help", "layers")
     for word in ("conv2d or conv", "dense features", "maxpool", "batchnorm", "dropout", "concat", "classify classes"):

@@ -24,9 +24,13 @@ typedef struct reader {
 
 brasa_status experiment_place(experiment *e, const experiment_block *b, experiment_key key, brasa_status status)
 {
+    const char *name = experiment_fields[key].name;
+    const size_t length = strlen(name);
+    const char *error = brasa_context_error(e->ctx);
+    const bool named = strncmp(error, name, length) == 0 && error[length] == ':'; /* by the option of that name */
     const int line = experiment_get(e, b, key)->line;
     if (status != BRASA_OK)
-        fail_prefix(e->ctx, "%.200s:%d: %s", e->where, line ? line : b->line, experiment_fields[key].name);
+        fail_prefix(e->ctx, "%.200s:%d%s%s", e->where, line ? line : b->line, named ? "" : ": ", named ? "" : name);
     return status;
 }
 
