@@ -180,6 +180,16 @@ def test_installed(lab):
     check("its own Python", row["python"] == os.path.join(lab.peers, "mxnet/bin/python"), row)
     r = subprocess.run([row["python"], "-I", "-m", "pip", "list"], stdout=subprocess.PIPE, text=True)
     check("a whole environment", r.returncode == 0 and "mxnet" in r.stdout, r.stdout)
+    place = os.path.join(lab.peers, "mxnet")
+    r = subprocess.run([os.path.join(place, "bin", "pip"), "list"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                       text=True)
+    check("its scripts", r.returncode == 0 and "mxnet" in r.stdout, r.stdout)
+    r = subprocess.run(["sh", "-c", ". '%s/bin/activate' && command -v python" % place], stdout=subprocess.PIPE,
+                       stderr=subprocess.STDOUT, text=True)
+    check("activated", r.stdout.strip() == place + "/bin/python", r.stdout)
+    r = subprocess.run(["grep", "-rIl", "[.]mxnet-", place + "/bin", place + "/pyvenv.cfg"], stdout=subprocess.PIPE,
+                       text=True)
+    check("no script names the hidden folder", r.stdout == "", r.stdout)
     r = lab.run("install", "mxnet", "--yes")
     check("once is enough", r.returncode == 0 and "already" in r.stdout, (r.stdout, r.stderr))
     runner = os.path.join(lab.lab, "mxnet.py")

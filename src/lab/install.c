@@ -3,7 +3,9 @@
 #include "lab/install.h"
 
 #include "core/numeric.h"
+#include "core/replace.h"
 #include "lab/command.h"
+#include "lab/lab.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -16,7 +18,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-enum { MAX_LOCK = 1 << 16 };
+enum { MAX_LOCK = 1 << 16, MAX_SCRIPT = 1 << 20 };
 static const double ask_seconds = 20, try_seconds = 300;
 
 static brasa_status made(pool *p, const char *text)
@@ -284,7 +286,7 @@ static brasa_status run(job *j, const char *doing, const char *const *argv, doub
 static brasa_status fill(job *j)
 {
     const install_plan *n = j->plan;
-    const char *const venv[] = {n->python, "-I", "-m", "venv", j->folder, NULL};
+    const char *const venv[] = {n->python, "-I", "-m", "venv", j->folder, "--prompt", n->def->name, NULL};
     const char *const pip[] = {j->python,    "-I",
                                "-m",         "pip",
                                "install",    "--disable-pip-version-check",
@@ -301,6 +303,67 @@ static brasa_status fill(job *j)
     return status;
 }
 
+/* --- paths in it -------------------------------------------------------------------------------------------------
+ */
+
+/* A text in which one path stands for another; NULL: out of memory. */
+static char *with_path(pool *p, const char *text, const char *from, const char *to, size_t *length)
+{
+    size_t count = 0, used = 0;
+    for (const char *at = text; (at = strstr(at, from)); at += strlen(from))
+        count++;
+    char *out = pool_get(p, strlen(text) + count * strlen(to) + 1, 1);
+    for (const char *at = text; out && *at;) {
+        const bool found = strncmp(at, from, strlen(from)) == 0;
+        memcpy(out + used, found ? to : at, found ? strlen(to) : 1);
+        used += found ? strlen(to) : 1;
+        at += found ? strlen(from) : 1;
+    }
+    *length = used;
+    return out;
+}
+
+/* Programs that are no text, and links to them, have no path in them. */
+static brasa_status move_file(pool *p, const char *path, const char *from, const char *to)
+{
+    struct stat st;
+    char *text = NULL;
+    size_t length = 0, bytes = 0;
+    replacement r;
+    if (lstat(path, &st) != 0 || !S_ISREG(st.st_mode) || st.st_size > MAX_SCRIPT)
+        return BRASA_OK;
+    brasa_status status = lab_read_file(p, path, &text, &length);
+    if (status != BRASA_OK || memchr(text, '\0', length) || !strstr(text, from))
+        return status;
+    const char *moved = with_path(p, text, from, to, &bytes);
+    if (!moved)
+        return made(p, NULL);
+    status = replace_begin(&r, p->ctx, path);
+    if (status == BRASA_OK)
+        status = replace_write(&r, moved, bytes);
+    return replace_end(&r, status);
+}
+
+/* venv and pip write the folder's name into scripts (bin/pip, bin/activate): they get the one that it will have. */
+static brasa_status move_paths(job *j)
+{
+    static const char *const where[] = {"bin/*", "pyvenv.cfg"};
+    brasa_status status = BRASA_OK;
+    for (int i = 0; i < 2 && status == BRASA_OK; i++) {
+        pool p = {.ctx = j->p->ctx};
+        const char *pattern = pool_text(&p, "%s/%s", j->folder, where[i]);
+        glob_t found;
+        status = made(&p, pattern);
+        if (status == BRASA_OK && glob(pattern, GLOB_NOSORT, NULL, &found) == 0) {
+            for (size_t k = 0; k < found.gl_pathc && status == BRASA_OK; k++)
+                status = move_file(&p, found.gl_pathv[k], j->folder, j->plan->place);
+            globfree(&found);
+        }
+        pool_free(&p);
+    }
+    return status;
+}
+
 /* Makes it in the hidden folder, and puts it in place. */
 static brasa_status work(job *j)
 {
@@ -309,6 +372,8 @@ static brasa_status work(job *j)
         return fail(j->p->ctx, BRASA_BAD_FILE, "%s: %s", j->log_path, strerror(errno));
     brasa_status status = fill(j);
     fclose(j->log);
+    if (status == BRASA_OK)
+        status = move_paths(j);
     if (status == BRASA_OK && rename(j->folder, n->place) != 0)
         status = fail(j->p->ctx, BRASA_BAD_FILE, "%s: %s", n->place, strerror(errno));
     if (status == BRASA_OK)

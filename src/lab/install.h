@@ -7,7 +7,8 @@
  * BRASA_CPU_INDEX may name an index of builds for the CPU alone, which are smaller; it is asked first, and PyPI has
  * all that the lock names, too.
  *
- * An environment is made in a hidden folder beside its place, tried, then renamed: it is there whole or not at all.
+ * An environment is made in a hidden folder beside its place, tried, then renamed, as are the paths in its scripts:
+ * it is there whole or not at all.
  */
 #ifndef LAB_INSTALL_H
 #define LAB_INSTALL_H
