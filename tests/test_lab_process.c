@@ -174,6 +174,41 @@ TEST(every_way_to_fail)
     stop();
 }
 
+/* Who says that it is done has told of all its epochs, images and evaluations. */
+TEST(done_is_who_told_of_all)
+{
+    static const struct {
+        const char *variant, *reason;
+    } rows[] = {
+        {"good", NULL},
+        {"only_done", "it said that it was done after 0 of 2 epochs"},
+        {"one_epoch", "it said that it was done after 1 of 2 epochs"},
+        {"few_images", "epoch 2 had 7 of 48 images"},
+        {"few_tests", "the evaluation of epoch 2 had 5 of 12 images"},
+        {"again", "epoch 1 came where epoch 2 was due"},
+        {"after_done", "line 16 came after it had said that it was done"},
+        {"untested", "epoch 2 was not evaluated"},
+        {"twice_tested", "epoch 2 was evaluated twice"},
+        {"accuracy", "the accuracy after epoch 2 is 3.5: from 0 to 1 was expected"},
+        {"no_accuracy", "the evaluation of epoch 2 told no accuracy"},
+        {"diverged", "the loss of epoch 2 is no finite number"},
+        {"no_time", "epoch 2 took no time"},
+    };
+    if (!find_python())
+        SKIP("no python3");
+    start();
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        CASE("%s", rows[i].variant);
+        process_result r;
+        const process_request owes = {.seconds = 60, .owed = {.epochs = 2, .images = 48, .tests = 12}};
+        CHECK_STATUS(run_peer(rows[i].variant, "", owes, &r), BRASA_OK);
+        CHECK_TEXT(r.status, rows[i].reason ? "failed" : "done");
+        CHECK_TEXT(r.reason ? r.reason : "none", rows[i].reason ? rows[i].reason : "none");
+        process_free(&r);
+    }
+    stop();
+}
+
 TEST(samples_have_phases)
 {
     if (!find_python())

@@ -5,14 +5,17 @@
 #include "core/sort.h"
 
 #include <math.h>
+#include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { MOST_EPOCHS = 100000, MOST_FUNCTIONS = 1000 }; /* that are kept: who says that it did more is no runner */
 
-account account_start(pool *p)
+account account_start(pool *p, account_owed owed)
 {
     return (account){.pool = p,
+                     .owed = owed,
                      .started_at = NAN,
                      .import_s = NAN,
                      .first_step_s = NAN,
@@ -49,11 +52,55 @@ static bool keep_detail(account *a, const lab_line *l)
     return (a->detail = pool_text(a->pool, "{\"python\": \"%s\"%s%s", l->python, *rest == '}' ? "" : ", ", rest));
 }
 
+/* The first one is kept. A run that ends badly has a better reason than this: hence it is not told at once. */
+static void note_wrong(account *a, const char *format, ...) BRASA_PRINTF(2, 3);
+static void note_wrong(account *a, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    if (!a->wrong[0])
+        vsnprintf(a->wrong, sizeof a->wrong, format, args);
+    va_end(args);
+}
+
+static bool is_time(double seconds)
+{
+    return isfinite(seconds) && seconds >= 0;
+}
+
+static bool is_share(double value)
+{
+    return value >= 0 && value <= 1 + 1e-6; /* some divide floats */
+}
+
+static void check_images(account *a, const char *what, const lab_line *l, int64_t owed)
+{
+    if (a->owed.epochs && l->images < 0)
+        note_wrong(a, "%s %lld told of no images", what, (long long)l->epoch);
+    else if (a->owed.epochs && l->images != owed)
+        note_wrong(a, "%s %lld had %lld of %lld images", what, (long long)l->epoch, (long long)l->images,
+                   (long long)owed);
+}
+
+static void check_epoch(account *a, const lab_line *l)
+{
+    if (l->epoch != a->epochs + 1)
+        note_wrong(a, "epoch %lld came where epoch %d was due", (long long)l->epoch, a->epochs + 1);
+    if (l->seconds == 0)
+        note_wrong(a, "epoch %lld took no time", (long long)l->epoch);
+    check_images(a, "epoch", l, a->owed.images);
+    if (a->owed.epochs && !isfinite(l->loss))
+        note_wrong(a, "the loss of epoch %lld is no finite number", (long long)l->epoch);
+    if (!isnan(l->accuracy) && !is_share(l->accuracy))
+        note_wrong(a, "the accuracy of epoch %lld is %g: from 0 to 1 was expected", (long long)l->epoch, l->accuracy);
+}
+
 static brasa_status add_epoch(account *a, const lab_line *l)
 {
     brasa_context *ctx = a->pool->ctx;
-    if (l->epoch < 0 || !(l->seconds >= 0) || a->epochs == MOST_EPOCHS)
+    if (l->epoch < 0 || !is_time(l->seconds) || a->epochs == MOST_EPOCHS)
         return fail(ctx, BRASA_BAD_FILE, "an epoch needs its number and its seconds");
+    check_epoch(a, l);
     store_epoch *grown = pool_grow(a->pool, a->epoch, a->epochs, &a->capacity, sizeof *grown);
     if (!grown)
         return fail_memory(ctx, (size_t)a->epochs * sizeof *grown);
@@ -70,15 +117,42 @@ static brasa_status add_epoch(account *a, const lab_line *l)
     return BRASA_OK;
 }
 
+static void check_evaluation(account *a, const lab_line *l, const store_epoch *last)
+{
+    const long long epoch = (long long)l->epoch;
+    if (!last || l->epoch != last->epoch)
+        note_wrong(a, "an evaluation of epoch %lld came after epoch %lld", epoch, last ? (long long)last->epoch : 0);
+    else if (!isnan(last->eval_accuracy))
+        note_wrong(a, "epoch %lld was evaluated twice", epoch);
+    if (!is_time(l->seconds))
+        note_wrong(a, "the evaluation of epoch %lld told no seconds", epoch);
+    if (isnan(l->accuracy))
+        note_wrong(a, "the evaluation of epoch %lld told no accuracy", epoch);
+    else if (!is_share(l->accuracy))
+        note_wrong(a, "the accuracy after epoch %lld is %g: from 0 to 1 was expected", epoch, l->accuracy);
+    check_images(a, "the evaluation of epoch", l, a->owed.tests);
+}
+
 static void add_evaluation(account *a, const lab_line *l)
 {
+    store_epoch *last = a->epochs ? &a->epoch[a->epochs - 1] : NULL;
+    check_evaluation(a, l, last);
     a->accuracy = l->accuracy;
-    for (int i = a->epochs - 1; i >= 0; i--)
-        if (a->epoch[i].epoch == l->epoch) {
-            a->epoch[i].eval_s = l->seconds;
-            a->epoch[i].eval_accuracy = l->accuracy;
-            return;
-        }
+    if (last && last->epoch == l->epoch) {
+        last->eval_s = l->seconds;
+        last->eval_accuracy = l->accuracy;
+    }
+}
+
+const char *account_missing(account *a)
+{
+    const int64_t due = a->owed.epochs;
+    for (int i = 0; i < a->epochs && i < due && a->owed.tests > 0; i++)
+        if (isnan(a->epoch[i].eval_accuracy))
+            note_wrong(a, "epoch %d was not evaluated", i + 1);
+    if (due && a->epochs != due)
+        note_wrong(a, "it said that it was done after %d of %lld epochs", a->epochs, (long long)due);
+    return a->wrong;
 }
 
 static brasa_status add_function(account *a, const lab_line *l)
@@ -98,6 +172,8 @@ static brasa_status add_function(account *a, const lab_line *l)
 static brasa_status take(account *a, const lab_line *l)
 {
     bool kept = true;
+    if (a->done)
+        note_wrong(a, "line %d came after it had said that it was done", a->lines);
     switch (l->event) {
     case LINE_START:
         a->started_at = l->at;
@@ -118,6 +194,8 @@ static brasa_status take(account *a, const lab_line *l)
         a->phase = known_phase(l->phase);
         break;
     case LINE_FIRST_STEP:
+        if (!is_time(l->seconds))
+            note_wrong(a, "the first step told no seconds");
         a->first_step_s = l->seconds;
         break;
     case LINE_EPOCH:

@@ -5,8 +5,16 @@
 #include "lab/line.h"
 #include "lab/store.h"
 
+/* What a run has to tell of before it is done. */
+typedef struct account_owed {
+    int64_t epochs;        /* 0: nobody asks, as in a check */
+    int64_t images, tests; /* of each epoch, and of the evaluation after it; tests 0: nothing is evaluated */
+} account_owed;
+
 typedef struct account {
     pool *pool; /* texts and epochs */
+    account_owed owed;
+    char wrong[160]; /* the first figure that cannot be, or is in the wrong place; "": none */
     int lines;
     bool done, refused, failed, out_of_memory;
     const char *why; /* of refused and failed */
@@ -24,9 +32,11 @@ typedef struct account {
     const char *phase; /* static: "import", "build", then what it says itself; "other" where that is no known word */
 } account;
 
-account account_start(pool *p);
+account account_start(pool *p, account_owed owed);
 /* Reads the next line into `l` too, whose texts live in `scratch`. Fails with the reason why it is none. */
 brasa_status account_line(account *a, pool *scratch, const char *text, size_t length, lab_line *l);
+/* What keeps a run from being done that says it is: what is wrong, else what did not come; "": nothing. */
+const char *account_missing(account *a);
 /* The median of the epochs' times, and of the evaluations'; NAN where there is none. */
 double account_epoch_s(const account *a);
 double account_eval_s(const account *a);

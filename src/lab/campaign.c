@@ -78,7 +78,8 @@ brasa_status campaign_process(campaign *c, open_cell *x, const campaign_peer *pe
         return out_of_memory(c);
     memcpy(argv, peer->argv, (size_t)words * sizeof *argv);
     argv[words] = c->file;
-    brasa_status status = c->o->source.write(x->prepared, run, check, c->file);
+    account_owed owed = {0};
+    brasa_status status = c->o->source.write(x->prepared, run, check, c->file, &owed);
     if (status != BRASA_OK)
         return status;
     if (!check)
@@ -90,6 +91,7 @@ brasa_status campaign_process(campaign *c, open_cell *x, const campaign_peer *pe
                                           .memory = x->cell->mem,
                                           .gpu = strcmp(x->cell->device, "cpu") != 0,
                                           .check = check,
+                                          .owed = owed,
                                           .stop = c->o->stop,
                                           .line = tell_line,
                                           .user = &t},

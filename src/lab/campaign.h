@@ -30,8 +30,8 @@ typedef struct campaign_info {
 /* How cells become files, and accounts are compared: by exchange.h and parity.h (campaign_exchange), or a test's. */
 typedef struct campaign_source {
     brasa_status (*open)(void *user, const lab_cell *cell, void **prepared, campaign_info *info);
-    /* The file that a runner is given. */
-    brasa_status (*write)(void *prepared, const lab_run *run, bool check, const char *path);
+    /* The file that a runner is given; *owed: what it will have to tell of, none of it in a check. */
+    brasa_status (*write)(void *prepared, const lab_run *run, bool check, const char *path, account_owed *owed);
     /* Sets status (static), worst and detail (in the pool). */
     brasa_status (*compare)(void *prepared, pool *p, const process_result *brasa, const process_result *peer,
                             store_parity *out);

@@ -16,10 +16,14 @@ static brasa_status open_files(void *user, const lab_cell *cell, void **prepared
     return status;
 }
 
-static brasa_status write_file(void *prepared, const lab_run *run, bool check, const char *path)
+static brasa_status write_file(void *prepared, const lab_run *run, bool check, const char *path, account_owed *owed)
 {
+    exchange *e = prepared;
     const exchange_run what = {.peer = run->peer, .variant = run->variant, .check = check, .fold = run->fold};
-    return exchange_write(prepared, &what, path);
+    brasa_status status = exchange_write(e, &what, path);
+    if (!check) /* of this fold, now that its file is there */
+        *owed = (account_owed){.epochs = e->cell->epochs, .images = e->trains, .tests = e->tests};
+    return status;
 }
 
 static brasa_status compare(void *prepared, pool *p, const process_result *brasa, const process_result *peer,

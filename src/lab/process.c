@@ -129,7 +129,7 @@ static brasa_status settle_signal(running *u, int number)
 /* What the runner's lines and its end say, where nothing was settled before. */
 static brasa_status settle_end(running *u)
 {
-    const account *a = &u->result->account;
+    account *a = &u->result->account;
     char text[300];
     if (WIFSIGNALED(u->how))
         return settle_signal(u, WTERMSIG(u->how));
@@ -152,6 +152,8 @@ static brasa_status settle_end(running *u)
                  a->lines == 1 ? "" : "s");
         return settle(u, "failed", text);
     }
+    if (*account_missing(a))
+        return settle(u, "failed", a->wrong);
     u->result->status = "done";
     return BRASA_OK;
 }
@@ -341,7 +343,7 @@ static brasa_status hand_over(running *u)
 brasa_status process_run(brasa_context *ctx, const process_request *r, process_result *out)
 {
     *out = (process_result){.pool = {.ctx = ctx}};
-    out->account = account_start(&out->pool);
+    out->account = account_start(&out->pool, r->owed);
     running u = {.ctx = ctx, .request = r, .result = out, .scratch = {.ctx = ctx}, .oom_kills = proc_oom_kills()};
     u.group = group_make(r->memory);
     u.process.output = u.process.errors = -1;

@@ -18,6 +18,7 @@ typedef struct process_request {
     int64_t memory;                                 /* bytes that it and its children may have; 0: any number */
     bool gpu;                                       /* it computes on a GPU, which is watched, too */
     bool check;                                     /* it need not say that it is done: see parity.h */
+    account_owed owed;                              /* that it must have told of, once it is done */
     const volatile sig_atomic_t *stop;              /* not 0: end it; NULL: never */
     void (*line)(void *user, const lab_line *line); /* after each; NULL: nobody asks */
     void *user;

@@ -14,6 +14,12 @@ Variants:
     garbage         text between the lines, and bytes that are no UTF-8
     halfline        ends in the middle of a line
     nan             a loss that is no number
+    only_done       nothing but that it is done;                one_epoch       done after the first epoch
+    few_images      7 images in the second epoch;               few_tests       5 of them tested
+    again           the first epoch twice;                      after_done      an epoch behind "done"
+    untested        no evaluation of the second epoch;          twice_tested    two of it
+    accuracy        3.5, of the second epoch;                   no_accuracy     none of it
+    diverged        a loss that is null;                        no_time         an epoch of 0 seconds
     flood           50 MB of lines
     stderr          as good, with 1 MB on standard error
     hang            prints the first lines, then sleeps;        silent          sleeps, no line at all
@@ -57,7 +63,12 @@ def check(e):
             say("param", step=step, name="logits.weight", rms=0.1, mean=0.0)
 
 
-def train(e, pause):
+# What a variant changes in the lines of the second epoch and its evaluation.
+CHANGED = {"few_images": {"images": 7}, "again": {"epoch": 1}, "diverged": {"loss": None}, "no_time": {"seconds": 0}}
+TESTED = {"few_tests": {"images": 5}, "accuracy": {"accuracy": 3.5}, "no_accuracy": {"accuracy": None}}
+
+
+def train(e, pause, variant):
     say("phase", phase="load", epoch=0)
     say("phase", phase="first_step", epoch=0)
     say("first_step", seconds=0.01)
@@ -65,9 +76,14 @@ def train(e, pause):
         say("phase", phase="epoch", epoch=epoch)
         time.sleep(pause)
         more = {} if e.get("device", "cpu") == "cpu" else {"device_peak": 1000000 * epoch}
-        say("epoch", epoch=epoch, seconds=0.02 * epoch, images=48, steps=12, loss=1 / epoch, accuracy=None, **more)
+        line = {"epoch": epoch, "seconds": 0.02 * epoch, "images": 48, "steps": 12, "loss": 1 / epoch, "accuracy": None}
+        say("epoch", **{**line, **more, **(CHANGED.get(variant, {}) if epoch == 2 else {})})
         say("phase", phase="evaluation", epoch=epoch)
-        say("evaluation", epoch=epoch, seconds=0.01, images=12, accuracy=0.75, loss=0.5)
+        line = {"epoch": epoch, "seconds": 0.01, "images": 12, "accuracy": 0.75, "loss": 0.5}
+        for _ in range({"untested": 0, "twice_tested": 2}.get(variant, 1) if epoch == 2 else 1):
+            say("evaluation", **{**line, **(TESTED.get(variant, {}) if epoch == 2 else {})})
+        if variant == "one_epoch":
+            break
     if e.get("profile"):
         say("phase", phase="profile", epoch=0)
         say("profile", steps=4, seconds=0.5)
@@ -84,6 +100,9 @@ def fault(variant, e):
         say("failed", why="it did not work", kind="memory" if variant == "memory_failed" else "error")
         sys.exit(1)
     if variant == "early":
+        sys.exit(0)
+    if variant == "only_done":
+        say("done")
         sys.exit(0)
     if variant == "garbage":
         os.write(1, GARBAGE)
@@ -132,8 +151,10 @@ def main():
     if e.get("mode") == "check":
         check(e)
     else:
-        train(e, e.get("fake_s", 0.2) if variant == "slow" else 0)
+        train(e, e.get("fake_s", 0.2) if variant == "slow" else 0, variant)
     say("done")
+    if variant == "after_done":
+        say("epoch", epoch=3, seconds=0.02, images=48, steps=12, loss=1, accuracy=None)
     sys.exit(3 if variant == "exit3" else 0)
 
 
