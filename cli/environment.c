@@ -35,6 +35,11 @@ static const variable variables[] = {
      "no GPU will be found"},
     {"BRASA_CACHE", "a folder, or off",
      "where times of kernels are kept; without it, $XDG_CACHE_HOME/brasa or ~/.cache/brasa", NULL, NULL},
+    {"BRASA_CGROUP", "a folder",
+     "a control group, of version 1 or 2, in which the lab may make others that keep `mem`; without it, the user's "
+     "own "
+     "of version 2",
+     is_folder, "the lab looks ten times a second"},
     {"BRASA_CPU_INDEX", "an address", "of packages for `brasa lab install` on machines without a GPU", NULL, NULL},
     {"BRASA_CUBLASLT", "a file, a folder, or off", "libcublasLt; without it, where libraries usually are", NULL,
      NULL},

@@ -41,15 +41,22 @@ static bool keep(account *a, const char **to, const char *text)
     return !text || (*to = pool_text(a->pool, "%s", text));
 }
 
+bool account_add_detail(account *a, const char *key, const char *value)
+{
+    const char *rest = a->detail && a->detail[0] == '{' ? a->detail + 1 : "}";
+    rest += strspn(rest, " ");
+    const char *all = pool_text(a->pool, "{\"%s\": \"%s\"%s%s", key, value, *rest == '}' ? "" : ", ", rest);
+    a->detail = all ? all : a->detail;
+    return all;
+}
+
 /* The runner's details, with Python's version among them. */
 static bool keep_detail(account *a, const lab_line *l)
 {
     static const char plain[] = "0123456789.abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ+- ";
-    const char *rest = l->detail && l->detail[0] == '{' ? l->detail + 1 : "}";
-    rest += strspn(rest, " ");
-    if (!l->python || l->python[strspn(l->python, plain)])
-        return keep(a, &a->detail, l->detail);
-    return (a->detail = pool_text(a->pool, "{\"python\": \"%s\"%s%s", l->python, *rest == '}' ? "" : ", ", rest));
+    if (!keep(a, &a->detail, l->detail) || !l->python || l->python[strspn(l->python, plain)])
+        return a->detail || !l->detail;
+    return account_add_detail(a, "python", l->python);
 }
 
 /* The first one is kept. A run that ends badly has a better reason than this: hence it is not told at once. */

@@ -35,6 +35,8 @@ typedef struct account {
 account account_start(pool *p, account_owed owed);
 /* Reads the next line into `l` too, whose texts live in `scratch`. Fails with the reason why it is none. */
 brasa_status account_line(account *a, pool *scratch, const char *text, size_t length, lab_line *l);
+/* One more of its details; neither text has anything that JSON would write in another way. False: out of memory. */
+bool account_add_detail(account *a, const char *key, const char *value);
 /* What keeps a run from being done that says it is: what is wrong, else what did not come; "": nothing. */
 const char *account_missing(account *a);
 /* The median of the epochs' times, and of the evaluations'; NAN where there is none. */

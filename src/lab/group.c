@@ -1,4 +1,4 @@
-/* group.c - see group.h, and cgroup-v2 in the kernel's documentation. */
+/* group.c - see group.h, and cgroup-v1/memory and cgroup-v2 in the kernel's documentation. */
 #define _GNU_SOURCE
 #include "lab/group.h"
 
@@ -34,42 +34,66 @@ static bool write_in(const char *folder, const char *name, const char *text)
     return written;
 }
 
-/* A group of its own below `parent`, which must pass the memory controller on. */
+static const struct names {
+    const char *limit, *peak, *kills;
+} names[] = {[1] = {"memory.limit_in_bytes", "memory.max_usage_in_bytes", "memory.oom_control"},
+             [2] = {"memory.max", "memory.peak", "memory.events"}};
+
+/* Of a group that others with a limit can be made in; 0: it is none. */
+static int version_of(const char *parent)
+{
+    char text[512];
+    if (read_in(parent, "cgroup.subtree_control", text, sizeof text))
+        return strstr(text, "memory") ? 2 : 0;
+    return read_in(parent, names[1].limit, text, sizeof text) ? 1 : 0;
+}
+
 static bool make_below(group *g, const char *parent, int64_t bytes)
 {
-    char text[512], procs[700];
-    if (!read_in(parent, "cgroup.subtree_control", text, sizeof text) || !strstr(text, "memory"))
-        return false;
+    char text[32], procs[700];
+    const int version = version_of(parent);
     snprintf(g->path, sizeof g->path, "%.600s/brasa-lab-%ld", parent, (long)getpid());
-    if (mkdir(g->path, 0755) != 0)
+    rmdir(g->path); /* of one with our number that was killed */
+    if (!version || mkdir(g->path, 0755) != 0)
         return false;
     snprintf(procs, sizeof procs, "%s/cgroup.procs", g->path);
     snprintf(text, sizeof text, "%lld", (long long)bytes);
-    if (write_in(g->path, "memory.max", text))
+    if (write_in(g->path, names[version].limit, text))
         g->procs = open(procs, O_WRONLY | O_CLOEXEC);
-    if (g->procs < 0)
+    if (g->procs < 0) {
         rmdir(g->path);
-    else
-        write_in(g->path, "memory.oom.group", "1"); /* all of them or none */
-    return g->procs >= 0;
+        return false;
+    }
+    g->version = version;
+    write_in(g->path, "memory.oom.group", "1"); /* all of them or none; of version 2 */
+    return true;
+}
+
+/* In our own group of version 2, whose line may be the last of many, or the one above it. */
+static bool make_in_own(group *g, int64_t bytes)
+{
+    char text[4096], own[700];
+    read_in("/proc/self", "cgroup", text, sizeof text);
+    char *line = strncmp(text, "0::/", 4) == 0 ? text : strstr(text, "\n0::/");
+    if (!line)
+        return false;
+    line = strchr(line, '/');
+    snprintf(own, sizeof own, GROUPS "%.*s", (int)strcspn(line, "\n"), line);
+    if (make_below(g, own, bytes))
+        return true;
+    char *slash = strrchr(own, '/');
+    if (!slash || slash < own + strlen(GROUPS))
+        return false;
+    *slash = '\0';
+    return make_below(g, own, bytes);
 }
 
 group group_make(int64_t bytes)
 {
     group g = {.path = "", .procs = -1};
-    char text[600], own[700];
-    if (!bytes || !read_in("/proc/self", "cgroup", text, sizeof text) || strncmp(text, "0::/", 4) != 0)
-        return g; /* none wished, or not version 2 alone */
-    snprintf(own, sizeof own, GROUPS "%.*s", (int)strcspn(text + 3, "\n"), text + 3);
-    if (make_below(&g, own, bytes))
-        return g;
-    char *slash = strrchr(own, '/');
-    if (slash && slash >= own + strlen(GROUPS)) {
-        *slash = '\0';
-        if (make_below(&g, own, bytes))
-            return g;
-    }
-    g.path[0] = '\0';
+    const char *named = getenv("BRASA_CGROUP");
+    if (bytes && !(named && *named ? make_below(&g, named, bytes) : make_in_own(&g, bytes)))
+        g.path[0] = '\0';
     return g;
 }
 
@@ -77,8 +101,16 @@ int64_t group_kills(const group *g)
 {
     char text[512];
     const char *at =
-        g->path[0] && read_in(g->path, "memory.events", text, sizeof text) ? strstr(text, "oom_kill ") : NULL;
+        g->version && read_in(g->path, names[g->version].kills, text, sizeof text) ? strstr(text, "oom_kill ") : NULL;
     return at ? strtoll(at + strlen("oom_kill "), NULL, 10) : 0;
+}
+
+int64_t group_peak(const group *g)
+{
+    char text[64];
+    return g->version && read_in(g->path, names[g->version].peak, text, sizeof text) && *text
+               ? strtoll(text, NULL, 10)
+               : -1;
 }
 
 void group_remove(group *g)

@@ -61,6 +61,9 @@ struct monitor {
     int first_how;
     int64_t rss;
     int64_t own_rss; /* of this process, at most */
+    int64_t one;     /* the most that one process had, by its own account; 0: nobody looked in time */
+    int64_t at_most; /* of those that were over before, which may be our own from before they were others */
+    int64_t shared;  /* of a process alone, with others of the machine: what RSS counts too much */
     store_sample *sample;
     int samples, capacity;
     energy energy;
@@ -230,6 +233,16 @@ int64_t monitor_memory(const monitor *m)
     return m->rss;
 }
 
+/* What one process had is known to the kernel, and was there at once: it counts where RSS of all together does not.
+ */
+monitor_limit monitor_kept(const monitor *m, int64_t *peak)
+{
+    *peak = most(m->one - m->shared, m->totals.peak_pss);
+    if (m->one <= 0)
+        return m->at_most <= m->options.memory ? LIMIT_KEPT : LIMIT_UNKNOWN;
+    return *peak > m->options.memory ? LIMIT_PASSED : LIMIT_KEPT;
+}
+
 int monitor_left(const monitor *m)
 {
     return m->count;
@@ -263,6 +276,7 @@ static void read_all(monitor *m, store_sample *s)
     if (!s->processes) /* those that are over had something, which nobody knows any more */
         return;
     m->totals.peak_rss = most(m->totals.peak_rss, most(s->rss, most_rss));
+    m->one = most(m->one, most_rss);
     m->totals.peak_swap = most(m->totals.peak_swap, s->swap);
     m->totals.threads_max = most(m->totals.threads_max, s->threads);
 }
@@ -292,6 +306,8 @@ static void read_pss(monitor *m, store_sample *s)
             sum = -1;
     }
     s->pss = sum;
+    if (s->processes == 1 && sum >= 0)
+        m->shared = most(s->rss - sum, 0);
     m->totals.peak_pss = most(m->totals.peak_pss, sum);
 }
 
@@ -423,8 +439,12 @@ static void count_reaped(monitor *m, const struct rusage *u)
     m->reaped.reads += (int64_t)u->ru_inblock * SECTOR;
     m->reaped.switches += u->ru_nvcsw + u->ru_nivcsw;
     /* The largest of its processes, between looks too. A process that was forked from this one was as large as it. */
-    if (u->ru_maxrss * (int64_t)1024 > m->own_rss)
-        m->totals.peak_rss = most(m->totals.peak_rss, u->ru_maxrss * (int64_t)1024);
+    const int64_t largest = u->ru_maxrss * (int64_t)1024;
+    m->at_most = most(m->at_most, largest);
+    if (largest > m->own_rss) {
+        m->totals.peak_rss = most(m->totals.peak_rss, largest);
+        m->one = most(m->one, largest);
+    }
 }
 
 bool monitor_reap(monitor *m, int *how)

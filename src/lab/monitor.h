@@ -38,6 +38,9 @@ brasa_status monitor_look(monitor *m, const char *phase);
 bool monitor_over(const monitor *m);
 /* The memory of the last look: RSS. */
 int64_t monitor_memory(const monitor *m);
+/* What is known of the limit at the end, between looks too; *peak: the memory that was seen, at most. */
+typedef enum monitor_limit { LIMIT_KEPT, LIMIT_PASSED, LIMIT_UNKNOWN } monitor_limit;
+monitor_limit monitor_kept(const monitor *m, int64_t *peak);
 /* Sends a signal to all of them, first looking for new ones; how many live. */
 int monitor_signal(monitor *m, int signal);
 /* Waits for those that are over and ours to wait for. Whether the first one is over, how (as of waitpid). */

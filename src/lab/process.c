@@ -112,11 +112,6 @@ static brasa_status settle_signal(running *u, int number)
 {
     char text[200];
     const bytes_text had = numeric_bytes((double)monitor_memory(u->monitor));
-    if (group_kills(&u->group) > 0) {
-        snprintf(text, sizeof text, "ended by the kernel: over the limit of %s",
-                 numeric_bytes((double)u->request->memory).text);
-        return settle(u, "memory", text);
-    }
     if (number == SIGKILL && u->oom_kills >= 0 && proc_oom_kills() > u->oom_kills) {
         snprintf(text, sizeof text, "ended by the kernel: the machine was out of memory (it had %s)", had.text);
         return settle(u, "memory", text);
@@ -126,11 +121,35 @@ static brasa_status settle_signal(running *u, int number)
     return settle(u, "killed", text);
 }
 
+/* A peak between two looks ends nothing: it is seen here. What the kernel holds it also counts, shared pages once. */
+static brasa_status settle_peak(running *u)
+{
+    char text[200];
+    const int64_t limit = u->request->memory;
+    const bytes_text most = numeric_bytes((double)limit);
+    int64_t peak = group_peak(&u->group);
+    const monitor_limit found =
+        u->group.version ? (peak > limit ? LIMIT_PASSED : LIMIT_KEPT) : monitor_kept(u->monitor, &peak);
+    if (found == LIMIT_PASSED) {
+        snprintf(text, sizeof text, "over the limit of %s, between two looks: it had %s", most.text,
+                 numeric_bytes((double)peak).text);
+        return settle(u, "memory", text);
+    }
+    snprintf(text, sizeof text, "over before its memory could be looked at: whether it kept to %s is not known",
+             most.text);
+    return found == LIMIT_UNKNOWN ? settle(u, "failed", text) : BRASA_OK;
+}
+
 /* What the runner's lines and its end say, where nothing was settled before. */
 static brasa_status settle_end(running *u)
 {
     account *a = &u->result->account;
     char text[300];
+    if (group_kills(&u->group) > 0) { /* one of its processes, where not itself */
+        snprintf(text, sizeof text, "ended by the kernel: over the limit of %s",
+                 numeric_bytes((double)u->request->memory).text);
+        return settle(u, "memory", text);
+    }
     if (WIFSIGNALED(u->how))
         return settle_signal(u, WTERMSIG(u->how));
     const int code = WEXITSTATUS(u->how);
@@ -154,8 +173,10 @@ static brasa_status settle_end(running *u)
     }
     if (*account_missing(a))
         return settle(u, "failed", a->wrong);
-    u->result->status = "done";
-    return BRASA_OK;
+    brasa_status status = u->request->memory ? settle_peak(u) : BRASA_OK;
+    if (status == BRASA_OK && !u->result->status)
+        u->result->status = "done";
+    return status;
 }
 
 /* --- output -------------------------------------------------------------------------------------------------- */
@@ -314,6 +335,13 @@ static brasa_status loop(running *u)
     return first;
 }
 
+/* Who kept the limit is one of the run's details: the kernel lets no peak pass, looks are apart. */
+static bool tell_keeper(running *u)
+{
+    static const char *const keepers[] = {"looks, ten a second", "the kernel (cgroup v1)", "the kernel (cgroup v2)"};
+    return account_add_detail(&u->result->account, "memory_limit_kept_by", keepers[u->group.version]);
+}
+
 static brasa_status watch(running *u)
 {
     monitor_follow(u->monitor, u->process.pid);
@@ -321,6 +349,8 @@ static brasa_status watch(running *u)
     clean_tail(u);
     if (status == BRASA_OK)
         status = settle_end(u);
+    if (status == BRASA_OK && u->request->memory && !tell_keeper(u))
+        status = fail_memory(u->ctx, 0);
     u->result->seconds = (u->over > 0 ? u->over : lab_now()) - u->start;
     if (status == BRASA_OK)
         status =
