@@ -35,9 +35,10 @@ static bool write_in(const char *folder, const char *name, const char *text)
 }
 
 static const struct names {
-    const char *limit, *peak, *kills;
-} names[] = {[1] = {"memory.limit_in_bytes", "memory.max_usage_in_bytes", "memory.oom_control"},
-             [2] = {"memory.max", "memory.peak", "memory.events"}};
+    const char *limit, *swap, *peak, *kills;
+} names[] = {
+    [1] = {"memory.limit_in_bytes", "memory.memsw.limit_in_bytes", "memory.max_usage_in_bytes", "memory.oom_control"},
+    [2] = {"memory.max", "memory.swap.max", "memory.peak", "memory.events"}};
 
 /* Of a group that others with a limit can be made in; 0: it is none. */
 static int version_of(const char *parent)
@@ -65,6 +66,8 @@ static bool make_below(group *g, const char *parent, int64_t bytes)
         return false;
     }
     g->version = version;
+    /* What does not fit is to fail, not to swap. Version 1 counts both together. A kernel may lack the file. */
+    write_in(g->path, names[version].swap, version == 1 ? text : "0");
     write_in(g->path, "memory.oom.group", "1"); /* all of them or none; of version 2 */
     return true;
 }

@@ -382,6 +382,8 @@ brasa_status process_run(brasa_context *ctx, const process_request *r, process_r
     brasa_status status = monitor_start(ctx, &(monitor_options){.memory = r->memory, .gpu = r->gpu}, &u.monitor);
     if (status == BRASA_OK)
         status = spawn(&out->pool, &start, &u.process);
+    if (u.process.apart)
+        group_remove(&u.group); /* and the monitor looks */
     u.start = lab_now();
     if (status == BRASA_OK && u.process.pid == 0) {
         char text[300];

@@ -79,6 +79,15 @@ static void close_pipes(pipes *p, int end)
         }
 }
 
+enum { APART = -1 }; /* told in the place of an error, which is positive */
+
+/* Into the group; who may not goes on without. */
+static bool join(const group *g, int failure)
+{
+    const int apart = APART;
+    return !g || g->procs < 0 || write(g->procs, "0", 1) == 1 || write(failure, &apart, sizeof apart) > 0;
+}
+
 /* In the child: becomes the program, or tells why not. */
 static void become(const spawn_request *r, char **environment, const pipes *p, pid_t parent)
 {
@@ -95,8 +104,7 @@ static void become(const spawn_request *r, char **environment, const pipes *p, p
     sigprocmask(SIG_SETMASK, &none, NULL);
     bool good = nothing >= 0 && dup2(nothing, 0) >= 0 && dup2(p->output[1], 1) >= 0 &&
                 dup2(r->together ? p->output[1] : p->errors[1], 2) >= 0;
-    if (good && r->group && r->group->procs >= 0)
-        good = write(r->group->procs, "0", 1) == 1;
+    good = good && join(r->group, p->failure[1]);
     if (good && r->folder)
         good = chdir(r->folder) == 0;
     if (good)
@@ -108,12 +116,12 @@ static void become(const spawn_request *r, char **environment, const pipes *p, p
 }
 
 /* The error that the child told, or 0 once it has become the program. */
-static int wait_for_program(int failure)
+static int wait_for_program(int failure, bool *apart)
 {
     int why = 0;
     ssize_t got;
-    while ((got = read(failure, &why, sizeof why)) < 0 && errno == EINTR)
-        ;
+    while (((got = read(failure, &why, sizeof why)) < 0 && errno == EINTR) || (got > 0 && why == APART))
+        *apart = *apart || got > 0;
     return got == (ssize_t)sizeof why ? why : 0;
 }
 
@@ -137,7 +145,7 @@ brasa_status spawn(pool *p, const spawn_request *r, spawned *out)
     if (out->pid == 0)
         become(r, environment, &s, self);
     close_pipes(&s, 1);
-    out->error = wait_for_program(s.failure[0]);
+    out->error = wait_for_program(s.failure[0], &out->apart);
     if (out->error) {
         while (waitpid(out->pid, NULL, 0) < 0 && errno == EINTR)
             ;

@@ -24,6 +24,7 @@ typedef struct spawn_request {
 typedef struct spawned {
     pid_t pid; /* 0: it could not be started, for the reason `error` of errno.h */
     int error;
+    bool apart;         /* it could not join the group, and runs without */
     int output, errors; /* to read from, without waiting; errors is -1 where they go together */
 } spawned;
 
