@@ -255,22 +255,24 @@ TEST(everybody_says_why)
     store *s = open_store("why.db");
     const campaign_peer peers[] = {good,
                                    {.name = "fake", .variant = "failed", .argv = python},
+                                   {.name = "fake", .variant = "memory_failed", .argv = python},
                                    {.name = "fake", .variant = "good", .argv = python}};
     const lab_cell cell = small_cell("a");
     fake f = {.refuses = true};
-    campaign_options o = options_for(&f, s, &cell, 1, peers, 3);
+    campaign_options o = options_for(&f, s, &cell, 1, peers, 4);
     campaign_result r;
     CHECK_STATUS(campaign_run(ctx, &o, &r), BRASA_OK);
     CHECK_INT(f.compared, 0);
     pool p = {.ctx = ctx};
     int count;
     const store_row *rows = rows_of(s, &p, r.campaign, "a", &count);
-    CHECK_INT(count, 3);
+    CHECK_INT(count, 4);
     CHECK_INT(rows_with(rows, count, "", "refused"), 1);
     CHECK_INT(rows_with(rows, count, "failed", "failed"), 1);
+    CHECK_INT(rows_with(rows, count, "memory_failed", "memory"), 1);
     CHECK_INT(rows_with(rows, count, "good", "failed"), 1);
     for (int i = 0; i < count; i++)
-        CHECK_TEXT(rows[i].reason, strcmp(rows[i].variant, "failed") == 0 ? "it did not work"
+        CHECK_TEXT(rows[i].reason, strstr(rows[i].variant, "failed") ? "it did not work"
                                    : strcmp(rows[i].variant, "good") == 0
                                        ? "Brasa, which all are compared with: refused: no such device here"
                                        : "no such device here");

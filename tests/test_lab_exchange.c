@@ -381,6 +381,12 @@ TEST(made_once)
     CHECK_INT(files_in(folder), files);
     CHECK_TEXT(f->key, e->key);
     exchange_close(f);
+    other.mem = 300000000; /* who cannot be compared within that may be so within more */
+    REQUIRE(exchange_open(ctx, folder, &other, &f) == BRASA_OK);
+    CHECK_INT(files_in(folder), files);
+    CHECK(strcmp(f->key, e->key) != 0);
+    exchange_close(f);
+    other.mem = 0;
     other.optimizer = "sgd lr=0.02 momentum=0.9";
     REQUIRE(exchange_open(ctx, folder, &other, &f) == BRASA_OK);
     CHECK_INT(files_in(folder), files);

@@ -22,7 +22,7 @@ typedef struct campaign_peer {
 
 /* What is known of a cell once its files are there. */
 typedef struct campaign_info {
-    const char *key; /* of network, optimizer and device: one gate is enough for cells of one key */
+    const char *key; /* of network, optimizer, device and memory: one gate is enough for cells of one key */
     int64_t images, tests, classes;
     bool unwritable; /* it failed because its files could not be written: nobody's could, and the campaign ends */
 } campaign_info;

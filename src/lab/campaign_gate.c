@@ -59,7 +59,8 @@ static bool is_done(const process_result *r)
 /* What came of a run that is not done. */
 static void tell_reason(const process_result *r, store_parity *out)
 {
-    out->status = strcmp(r->status, "refused") == 0 ? "refused" : "failed";
+    const bool told = strcmp(r->status, "refused") == 0 || strcmp(r->status, "memory") == 0;
+    out->status = told ? r->status : "failed";
     out->detail = r->reason;
 }
 

@@ -97,6 +97,16 @@ static void look_around(store_row *row, const lab_cell *cell, double seconds)
     row->load_before = (others < 0 ? 0 : others) / (lab_now() - before);
 }
 
+/* Texts of the statuses that outlive the run they were told of; NULL: it is none of a row. */
+static const char *lasting(const char *status)
+{
+    static const char *const all[] = {"done", "refused", "failed", "timeout", "memory", "killed", "different"};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        if (strcmp(all[i], status) == 0)
+            return all[i];
+    return NULL;
+}
+
 /* Why there is nothing to run; row->status is NULL where there is. */
 static void decide(campaign *c, const open_cell *x, const campaign_peer *peer, store_row *row)
 {
@@ -108,21 +118,10 @@ static void decide(campaign *c, const open_cell *x, const campaign_peer *peer, s
         row->status = "failed";
         row->reason = x->broken;
     } else if (gate && strcmp(gate->status, "same") != 0) {
-        row->status = strcmp(gate->status, "different") == 0 ? "different"
-                      : strcmp(gate->status, "refused") == 0 ? "refused"
-                                                             : "failed";
+        row->status = lasting(gate->status);
+        row->status = row->status ? row->status : "failed";
         row->reason = gate->detail;
     }
-}
-
-/* Texts of the statuses that outlive the run they were told of. */
-static const char *lasting(const char *status)
-{
-    static const char *const all[] = {"done", "refused", "failed", "timeout", "memory", "killed", "different"};
-    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
-        if (strcmp(all[i], status) == 0)
-            return all[i];
-    return NULL;
 }
 
 static brasa_status write_row(campaign *c, const lab_run *run, store_row *row, const process_result *r)

@@ -175,9 +175,13 @@ static brasa_status read_optimizer(exchange *e, uint64_t *hash)
     write_optimizer(e, &digest);
     json_close(&digest, '}');
     const bool plain = strcmp(e->cell->device, "cpu") == 0; /* which has one precision */
-    e->key = pool_text(&e->pool, "%s, %s%s%s%s%s [%016llx]", e->cell->network, e->cell->optimizer, plain ? "" : ", ",
-                       plain ? "" : e->cell->device, plain ? "" : " ", plain ? "" : e->cell->precision,
-                       (unsigned long long)*hash);
+    const int64_t mem = e->cell->mem; /* who does not get through with little may do so with more */
+    const bytes_text most = numeric_bytes((double)mem);
+    *hash = mem ? hash_bytes(*hash, &mem, sizeof mem) : *hash;
+    e->key =
+        pool_text(&e->pool, "%s, %s%s%s%s%s%s%s [%016llx]", e->cell->network, e->cell->optimizer, plain ? "" : ", ",
+                  plain ? "" : e->cell->device, plain ? "" : " ", plain ? "" : e->cell->precision,
+                  mem ? ", within " : "", mem ? most.text : "", (unsigned long long)*hash);
     return e->key ? BRASA_OK : fail_memory(e->pool.ctx, strlen(e->cell->optimizer));
 }
 

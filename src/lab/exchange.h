@@ -27,8 +27,8 @@ typedef struct exchange {
     pool pool;
     const lab_cell *cell;
     const char *folder; /* absolute, as all paths here */
-    const char *key;    /* of network, initial weights, optimizer, device and precision: one comparison is enough for
-                           cells of one key */
+    const char *key; /* of network, initial weights, optimizer, device, precision and limit of memory: one comparison
+                        is enough for cells of one key */
     const char *graph, *weights, *batches;
     const char *source; /* the set as Brasa opens it */
     const char *path;   /* its file or folder; NULL: it is drawn */

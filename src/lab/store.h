@@ -40,7 +40,7 @@ typedef struct store_cell {
 typedef struct store_parity {
     int64_t id, campaign;
     const char *peer, *variant, *network; /* the key of network and optimizer; one entry for each three of them */
-    const char *status;                   /* same, different, refused, failed */
+    const char *status;                   /* same, different, refused, memory, failed */
     double worst;
     const char *detail, *lines;
 } store_parity;
