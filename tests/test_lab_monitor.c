@@ -94,7 +94,7 @@ static monitor *watch_child(void (*what)(void), int64_t limit)
 
 static void *wait_in_thread(void *user)
 {
-    for (int i = 0; i < 80; i++)
+    for (int i = 0; i < 110; i++)
         sleep_for(0.01);
     return user;
 }
@@ -128,7 +128,7 @@ TEST(figures_of_one_process)
     CHECK(t.peak_pss >= 64 * MB && t.peak_pss <= t.peak_rss);
     CHECK_INT(t.threads_max, 4);
     CHECK_INT(t.children, 0);
-    CHECK(t.ctx_switches >= 200); /* three threads that slept 80 times each */
+    CHECK(t.ctx_switches >= 200); /* three threads that slept 110 times each */
     CHECK(t.faults > 10);
     CHECK(t.cpu_mean > 0.05 && t.cpu_mean < 4);
     CHECK(t.share >= 0 && t.share < 0.05);

@@ -62,7 +62,8 @@ TEST(lines_become_figures)
     CHECK_CLOSE(account_eval_s(a), 0.5, 0);
     CHECK_CLOSE(a->accuracy, 0.75, 0);
     CHECK(isnan(a->first_step_s));
-    CHECK(r.totals.peak_rss != 0); /* -1, where it was over before anybody looked */
+    CHECK(r.totals.peak_rss != 0);                   /* -1, where it was over before anybody looked */
+    CHECK(isnan(r.totals.share) || r.seconds > 0.9); /* of milliseconds nobody can tell what watching cost */
     process_free(&r);
     nobody_left();
     stop();
@@ -215,7 +216,7 @@ TEST(samples_have_phases)
         SKIP("no python3");
     start();
     process_result r;
-    CHECK_STATUS(run_peer("slow", ", \"epochs\": 2, \"fake_s\": 0.3", (process_request){.seconds = 60}, &r),
+    CHECK_STATUS(run_peer("slow", ", \"epochs\": 2, \"fake_s\": 0.6", (process_request){.seconds = 60}, &r),
                  BRASA_OK);
     CHECK_TEXT(r.status, "done");
     int epochs = 0;

@@ -23,8 +23,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Processes watched, and those of the whole machine. Samples of later than FINE seconds are kept once a second. */
-enum { MOST_WATCHED = 512, MOST_LISTED = 1 << 16, FINE = 600, PAUSE = 1000, LOOK_PAUSE = 300 };
+/* Processes watched, and those of the whole machine. Samples of later than FINE seconds are kept once a second.
+ * Of a run of less than LEAST_WALL seconds, beginning to watch is most of what watching costs. */
+enum { LEAST_WALL = 1, MOST_WATCHED = 512, MOST_LISTED = 1 << 16, FINE = 600, PAUSE = 1000, LOOK_PAUSE = 300 };
 
 /* A look that is made again and again: not before `due`. */
 typedef struct pace {
@@ -508,7 +509,7 @@ brasa_status monitor_results(monitor *m, pool *p, monitor_totals *out, store_sam
     energy_read(&m->energy);
     out->energy_j = !m->energy.packages ? NAN : epochs ? m->energy_epochs : m->energy.joules;
     out->energy_why = m->energy.packages ? NULL : pool_text(p, "%s", m->energy.why);
-    out->share = (lab_cpu() - m->cpu_before) / wall;
+    out->share = wall < LEAST_WALL ? NAN : (lab_cpu() - m->cpu_before) / wall;
     *count = m->samples;
     *samples = pool_get(p, (size_t)m->samples + 1, sizeof **samples);
     if (!*samples || (!m->energy.packages && !out->energy_why) || !sum_up_gpu(m, p, out))

@@ -60,7 +60,7 @@ typedef struct monitor_totals {
     int64_t gpu_peak;
     double gpu_busy, gpu_power, gpu_energy_j; /* as of a store_row */
     const char *gpu_why;                      /* what of it could not be read; NULL: nothing was missing, or wanted */
-    double share;                             /* of a processor that the watching process itself took */
+    double share; /* of a processor that the watching process itself took; NAN: too short a run to tell */
 } monitor_totals;
 /* Of a process that was never started. */
 monitor_totals monitor_nothing(void);
