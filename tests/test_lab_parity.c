@@ -341,6 +341,47 @@ TEST(coarser_precisions_are_allowed_more)
     free(lines.text);
 }
 
+/* --- rounding ------------------------------------------------------------------------------------------------ */
+
+/* Where rounding alone moves a loss, more is allowed, but never more than 1e-2; what that makes unknown is said. */
+TEST(rounding_has_a_ceiling)
+{
+    static const struct {
+        const char *step; /* whose loss rounding moves by `rounding`, and which is off by so much */
+        double rounding, off;
+        const char *word, *said;
+    } rows[] = {
+        {"\"step\":1,\"loss\":", 5e-4, 4e-3, "same",
+         "; up to 5.0e-03 is allowed, as rounding alone makes 5.0e-04 of a loss"},
+        {"\"step\":1,\"loss\":", 5e-4, 6e-3, "different", "the loss of step 2 is "},
+        {"\"step\":1,\"loss\":", 5e-3, 9e-3, "same", "; up to 1.0e-02 is allowed"},
+        {"\"step\":1,\"loss\":", 5e-3, 9e-3, "same", "the first update agree"},
+        {"\"step\":1,\"loss\":", 5e-3, 2e-2, "same",
+         "losses of 2 steps and the first update agree within 0.0e+00; the loss of step 2 is not compared: rounding "
+         "alone makes 5.0e-03 of it; later updates are not compared, being all rounding"},
+        {"\"step\":1,\"loss\":", 5e-3, 6e-2, "different", "the loss of step 2 is "},
+        {"\"step\":0,\"loss\":", 5e-3, 2e-2, "different", "the loss of step 1 is "},
+    };
+    REQUIRE(open_lab());
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        CASE("rounding %g, off by %g", rows[i].rounding, rows[i].off);
+        pool p = {.ctx = lab.ctx};
+        const char *ours = scaled(&p, "\"noise\"", rows[i].step, 1 + rows[i].rounding);
+        const char *theirs = scaled(&p, "\"loss\"", rows[i].step, 1 + rows[i].off);
+        const parity_terms terms = {lab.e->graph, lab.e->weights, "f32"};
+        parity said;
+        CHECK_STATUS(parity_compare(lab.ctx, &terms, &(parity_account){ours, strlen(ours)},
+                                    &(parity_account){theirs, strlen(theirs)}, &said),
+                     BRASA_OK);
+        CHECK_TEXT(parity_word(said.status), rows[i].word);
+        CHECK_HAS(said.detail, rows[i].said);
+        if (said.status == PARITY_SAME)
+            CHECK(said.worst <= 1e-2 && parity_notes(said.detail));
+        pool_free(&p);
+    }
+    CHECK(!parity_notes(judge(lab.ours.text, lab.ours.length).detail));
+}
+
 /* --- accounts that are none ---------------------------------------------------------------------------------- */
 
 TEST(accounts)

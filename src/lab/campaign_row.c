@@ -3,6 +3,7 @@
 #include "lab/campaign_parts.h"
 
 #include "core/threads.h"
+#include "lab/parity.h"
 #include "lab/peak.h"
 #include "lab/proc.h"
 
@@ -163,10 +164,15 @@ brasa_status campaign_row(campaign *c, open_cell *x, const campaign_peer *peer, 
     brasa_status went = campaign_process(c, x, peer, run, false, &r);
     *status = went == BRASA_OK ? lasting(r.status) : NULL; /* none, where it was stopped */
     if (went == BRASA_OK && *status) {
+        const store_parity *gate = campaign_gate_of(c, x->info.key, peer);
+        const char *notes = gate ? parity_notes(gate->detail) : NULL;
         c->result->runs++;
+        if (notes && !account_add_detail(&r.account, "gate", notes + strspn(notes, "; ")))
+            went = fail_memory(c->ctx, strlen(notes));
         fill(&row, &r);
         campaign_ended(c, x, run, r.status);
-        went = write_row(c, run, &row, &r);
+        if (went == BRASA_OK)
+            went = write_row(c, run, &row, &r);
     }
     process_free(&r);
     return went;

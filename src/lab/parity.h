@@ -26,6 +26,10 @@ typedef struct parity {
 /* "same", "different", "refused" or "failed". */
 const char *parity_word(parity_status status);
 
+/* In the detail of one that is the same: from the semicolon on what was allowed beyond the usual, and what could not
+ * be compared; NULL: there is nothing of that. */
+const char *parity_notes(const char *detail);
+
 typedef struct parity_account {
     const char *text; /* the lines that a runner printed */
     size_t length;
