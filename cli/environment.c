@@ -40,7 +40,10 @@ static const variable variables[] = {
      "own "
      "of version 2",
      is_folder, "the lab looks ten times a second"},
-    {"BRASA_CPU_INDEX", "an address", "of packages for `brasa lab install` on machines without a GPU", NULL, NULL},
+    {"BRASA_CPU_INDEX", "an address, or off",
+     "of builds for the CPU, which `brasa lab install pytorch` asks first on machines without a GPU; without it, "
+     "PyTorch's own",
+     NULL, NULL},
     {"BRASA_CUBLASLT", "a file, a folder, or off", "libcublasLt; without it, where libraries usually are", NULL,
      NULL},
     {"BRASA_CUDNN", "a file, a folder, or off", "libcudnn, in the same way", NULL, NULL},

@@ -3,7 +3,7 @@ here, which pip finds because PIP_NO_INDEX and PIP_FIND_LINKS say so. What fails
 
 Making an environment takes seconds, most of them for pip. It is done once, where all goes well; for what fails behind it
 the Python in PATH is one whose venv makes copies of that one."""
-import base64, hashlib, json, os, shutil, signal, subprocess, sys, tempfile, time, zipfile
+import base64, hashlib, http.server, json, os, shutil, signal, socket, subprocess, sys, tempfile, threading, time, zipfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "tools"))
 from checks import BRASA, SOURCE, check, finish, skip
@@ -139,6 +139,45 @@ def test_gpu(lab):
     check("nothing was made", lab.left() == [], lab.left())
 
 
+class Index(http.server.BaseHTTPRequestHandler):
+    """Has a build of mxnet 9.1 for the CPU."""
+
+    def do_GET(self):
+        self.send_response(200 if self.path == "/cpu/mxnet/" else 404)
+        self.end_headers()
+        self.wfile.write(b"<a href='mxnet-9.1%2Bcpu-py3-none-any.whl'>mxnet-9.1+cpu</a>")
+
+    def log_message(self, *words):
+        pass
+
+
+def test_index(lab):
+    """Builds for the CPU are taken where an index is there that has them; else it goes on without, and soon."""
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Index)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    silent = socket.socket()  # takes no connection, and refuses none
+    silent.bind(("127.0.0.1", 0))
+    silent.listen(0)
+    here, nobody = ("http://127.0.0.1:%d/cpu" % port for port in (server.server_port, silent.getsockname()[1]))
+    head = "# python: %s\n# disk: 20M\n# cpu-index: %s\n# cpu-disk: 7M\n"
+    for index, pin, more, smaller in ((here, "9.1", {}, True), (here + "/", "9.1", {}, True), (here, "9.2", {}, False),
+                                      (here + "/x", "9.1", {}, False), (nobody, "9.1", {}, False),
+                                      (nobody, "9.1", {"BRASA_CPU_INDEX": here}, True),
+                                      (here, "9.1", {"BRASA_CPU_INDEX": "off"}, False)):
+        lab.lock("mxnet==" + pin, head % (HERE, index))
+        begun = time.monotonic()
+        said = " ".join(lab.run("install", "mxnet", "--device", "cpu", no_proxy="*", **more).stdout.split())
+        case = "an index: %s %s %s" % (index, pin, more)
+        check(case, ("up to 7.00 MB" in said and "the build for the CPU" in said) if smaller else
+              ("up to 20.0 MB" in said and "the build" not in said), said)
+        check(case + ", soon", time.monotonic() - begun < 15)
+    lab.lock("mxnet==9.1", head % (HERE, here))
+    said = " ".join(lab.run("install", "mxnet", "--device", "cuda").stdout.split())
+    check("not for a GPU", "up to 20.0 MB" in said, said)
+    server.shutdown()
+    silent.close()
+
+
 def test_failures(lab):
     """Of pip, and of the framework."""
     lab.lock("mxnet==9.9")
@@ -226,6 +265,7 @@ def main():
         test_peers(lab)
         test_refused(lab)
         test_gpu(lab)
+        test_index(lab)
         test_installed(lab)
         test_failures(lab)
         test_interrupted(lab)

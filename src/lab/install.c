@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 enum { MAX_LOCK = 1 << 16, MAX_SCRIPT = 1 << 20 };
-static const double ask_seconds = 20, try_seconds = 300;
+static const double ask_seconds = 20, reach_seconds = 8, try_seconds = 300;
 
 static brasa_status made(pool *p, const char *text)
 {
@@ -119,19 +119,46 @@ static brasa_status find_python(pool *p, const char *versions, install_plan *out
                 out->def->name, versions);
 }
 
-/* The smaller builds, where they are of use and can be had: from the index that BRASA_CPU_INDEX names. */
+/* The first pin of a lock, as "name==version"; NULL: there is none. */
+static char *first_pin(pool *p, const char *text)
+{
+    for (const char *line = text; *line; line += strcspn(line, "\n"), line += *line == '\n')
+        if (*line != '#' && *line != '\n')
+            return pool_text(p, "%.*s", (int)strcspn(line, "\n"), line);
+    return NULL;
+}
+
+/* Whether the index can be reached, and has that version as a build for the CPU. Soon: most of those that cannot be
+ * reached are behind a wall that says nothing. */
+static brasa_status index_has(pool *p, const install_plan *n, const char *index, const char *pin, bool *has)
+{
+    static const char code[] =
+        "import sys, urllib.parse, urllib.request\n"
+        "name, version = sys.argv[2].split('==')\n"
+        "page = urllib.request.urlopen(sys.argv[1].rstrip('/') + '/' + name + '/', timeout=4).read().decode()\n"
+        "sys.exit('%s-%s+cpu' % (name, version) not in urllib.parse.unquote(page))";
+    const char *const argv[] = {n->python, "-I", "-c", code, index, pin, NULL};
+    command_result said;
+    const brasa_status status = command_run(p->ctx, &(command){.argv = argv, .seconds = reach_seconds}, &said);
+    *has = status == BRASA_OK && said.code == 0 && !said.late;
+    return status;
+}
+
+/* Builds for the CPU alone, which are smaller, where they are of use and can be had. */
 static brasa_status choose_index(pool *p, const char *text, bool gpu, install_plan *out)
 {
-    static const char code[] = "import sys, urllib.request; urllib.request.urlopen(sys.argv[1], timeout=10)";
-    const char *index = getenv("BRASA_CPU_INDEX");
-    command_result said;
+    const char *other = lock_says(p, text, "cpu-index"), *named = getenv("BRASA_CPU_INDEX"),
+               *pin = first_pin(p, text);
+    const char *index = named && *named ? named : other;
+    bool has = false;
     out->bytes = read_size(lock_says(p, text, "disk"));
-    if (!index || !*index || gpu)
+    if (!other || !pin || gpu || strcmp(index, "off") == 0)
         return BRASA_OK;
-    const char *const argv[] = {out->python, "-I", "-c", code, index, NULL};
-    const brasa_status status = command_run(p->ctx, &(command){.argv = argv, .seconds = ask_seconds}, &said);
-    if (status == BRASA_OK && said.code == 0)
+    const brasa_status status = index_has(p, out, index, pin, &has);
+    if (has) {
         out->index = index;
+        out->bytes = read_size(lock_says(p, text, "cpu-disk"));
+    }
     return status;
 }
 

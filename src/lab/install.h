@@ -3,9 +3,11 @@
  * A lock is what `pip install -r` reads. Its comments say more:
  *     # python: 3.11 3.12             versions that the pins work on, the best first
  *     # disk: 5.6G                    what the environment takes
+ *     # cpu-index: https://...        where else there are builds of the same versions for the CPU alone
+ *     # cpu-disk: 1.2G                what it takes with these
  * Where there is a GPU, NAME.gpu.lock counts, if there is one: pins of builds that can use it. Where there is none,
- * BRASA_CPU_INDEX may name an index of builds for the CPU alone, which are smaller; it is asked first, and PyPI has
- * all that the lock names, too.
+ * the cpu-index is asked first; BRASA_CPU_INDEX names another, or is "off". Where it cannot be reached, or lacks the
+ * version, PyPI has all that the lock names, too.
  *
  * An environment is made in a hidden folder beside its place, tried, then renamed, as are the paths in its scripts:
  * it is there whole or not at all.
