@@ -2,7 +2,7 @@
 #include "lab/account.h"
 
 #include "core/json_scan.h"
-#include "core/sort.h"
+#include "lab/results.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -255,34 +255,14 @@ brasa_status account_line(account *a, pool *scratch, const char *text, size_t le
 
 /* --- medians ------------------------------------------------------------------------------------------------- */
 
-static int compare(void *user, int64_t a, int64_t b)
-{
-    const double *v = user;
-    return (v[a] > v[b]) - (v[a] < v[b]);
-}
-
-static void swap(void *user, int64_t a, int64_t b)
-{
-    double *v = user, t = v[a];
-    v[a] = v[b];
-    v[b] = t;
-}
-
 /* Of a member of the epochs, those that are not there left out. */
 static double median(const account *a, size_t offset)
 {
     pool p = {.ctx = a->pool->ctx};
-    double *v = pool_get(&p, (size_t)a->epochs + 1, sizeof *v), result = NAN;
-    int count = 0;
-    for (int i = 0; v && i < a->epochs; i++) {
-        const double value = *(const double *)(const void *)((const char *)&a->epoch[i] + offset);
-        if (!isnan(value))
-            v[count++] = value;
-    }
-    if (count) {
-        sort_items(v, count, compare, swap);
-        result = (v[(count - 1) / 2] + v[count / 2]) / 2;
-    }
+    double *v = pool_get(&p, (size_t)a->epochs + 1, sizeof *v);
+    for (int i = 0; v && i < a->epochs; i++)
+        v[i] = *(const double *)(const void *)((const char *)&a->epoch[i] + offset);
+    const double result = v ? spread_of(v, a->epochs).median : NAN;
     pool_free(&p);
     return result;
 }

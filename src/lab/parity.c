@@ -12,9 +12,9 @@
  */
 #include "lab/parity.h"
 
-#include "core/sort.h"
 #include "lab/line.h"
 #include "lab/netjson.h"
+#include "lab/results.h"
 #include "train/safetensors.h"
 
 #include <math.h>
@@ -269,14 +269,16 @@ static brasa_status read_start(comparison *c, const char *name, double *mean, do
     return BRASA_OK;
 }
 
+static const double NO_NUMBER = 1e9; /* off by more than anything, and yet in a median */
+
 /* How far a tensor's change is off, as a share of the change; what may be rounding is left out. */
 static double off_by(const lab_line *a, const lab_line *b, double mean, double rms, double count)
 {
     const double change = fmax(fabs(a->mean - mean), fabs(a->rms - rms));
     const double noise = 3e-7 * rms / sqrt(count) + 1e-12;
     const double difference = fmax(fabs(a->mean - b->mean), fabs(a->rms - b->rms));
-    if (isnan(difference))
-        return INFINITY;
+    if (!isfinite(difference))
+        return NO_NUMBER;
     return difference <= noise ? 0 : (difference - noise) / (change + noise);
 }
 
@@ -312,32 +314,13 @@ static brasa_status add_change(comparison *c, changes *x, const lab_line *a, con
     return BRASA_OK;
 }
 
-static int by_size(void *user, int64_t a, int64_t b)
-{
-    const double *list = user;
-    return (list[a] > list[b]) - (list[a] < list[b]);
-}
-
-static void swap(void *user, int64_t a, int64_t b)
-{
-    double *list = user, kept = list[a];
-    list[a] = list[b];
-    list[b] = kept;
-}
-
-static double median(double *list, int count)
-{
-    sort_items(list, count, by_size, swap);
-    return count ? list[count / 2] : 0;
-}
-
 static bool judge_changes(comparison *c, changes *x, int64_t step)
 {
     double limit[GROUPS];
     for (int g = 0; g < GROUPS; g++)
         limit[g] = limit_of(c, step, g);
     for (int g = 0; g < GROUPS; g++) {
-        const double off = median(x->off[g], x->count[g]);
+        const double off = x->count[g] ? spread_of(x->off[g], x->count[g]).median : 0;
         const lab_line *a = x->first[g], *b = x->theirs[g];
         c->noise = fmax(c->noise, off);
         if (off > limit[g] && a)
