@@ -169,6 +169,15 @@ TEST(a_device_that_waits)
     const lab_alarms found = alarms_of(&c);
     check_only(&found, ALARM_WAITS, "tensorflow", "on 4 networks, cuda");
     campaign_end(&c);
+
+    campaign_begin(&c, "one network in three blocks");
+    for (int i = 0; i < 3; i++) {
+        static const char *const blocks[] = {"a", "b", "c"};
+        add_cell(&c, "alexnet", "synth:fire,n=791", 791, 1)->what.experiment = blocks[i];
+        add_rows(&c, "brasa", "", 0.04 + 0.001 * i, 0.02);
+    }
+    CHECK_INT(alarms_of(&c).count, 0);
+    campaign_end(&c);
 }
 
 TEST(a_gpu_that_waits_for_the_host)

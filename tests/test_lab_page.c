@@ -184,6 +184,17 @@ static void make_gpu(campaign *c)
     }
 }
 
+/* Two sets, two batches, one network. */
+static void make_grid(campaign *c)
+{
+    campaign_begin(c, "grid");
+    for (int set = 0; set < 2; set++)
+        for (int64_t batch = 8; batch <= 16; batch *= 2) {
+            add_cell(c, "letter_mlp", set ? "synth:letter,n=96" : "synth:letter,n=64", set ? 96 : 64, batch);
+            add_rows(c, "brasa", "", 0.1, 0.02);
+        }
+}
+
 static void make_nothing(campaign *c)
 {
     campaign_begin(c, "nothing");
@@ -295,6 +306,18 @@ TEST(on_a_gpu)
     drop(&k);
     CHECK(lab_export_csv(&c.r, keep, &k));
     CHECK_HAS(k.text, ",gpu_energy_j,gpu_epoch_j,gpu_image_j,gpu_why\n");
+    drop(&k);
+    campaign_end(&c);
+}
+
+TEST(charts_of_a_grid)
+{
+    campaign c;
+    lab_report report;
+    make_grid(&c);
+    kept k = page_of(&c, &report);
+    CHECK_INT(times(k.text, "<figcaption>letter_mlp on synth:letter,n=64</figcaption>"), 1);
+    CHECK_INT(times(k.text, "<figcaption>letter_mlp on synth:letter,n=96</figcaption>"), 1);
     drop(&k);
     campaign_end(&c);
 }

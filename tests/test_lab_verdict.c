@@ -73,6 +73,61 @@ TEST(titles_name_what_differs)
     campaign_end(&c);
 }
 
+/* Two sets and two batches, and again with less memory: no sentence or chart may speak of two of them as one. */
+TEST(cells_of_a_grid_are_told_apart)
+{
+    campaign c;
+    campaign_begin(&c, "grid");
+    for (int tight = 0; tight < 2; tight++)
+        for (int set = 0; set < 2; set++)
+            for (int64_t batch = 8; batch <= 16; batch *= 2) {
+                result_cell *cell =
+                    add_cell(&c, "letter_mlp", set ? "synth:letter,n=96" : "synth:letter,n=64", 64, batch);
+                cell->what.mem = tight ? 300000000 : 0;
+                cell->what.experiment = tight ? "tight" : "roomy";
+                if (tight && set && batch == 16)
+                    fail_row(add_row(&c, "brasa", "", 1, 0), "memory", "beyond 300 MB", NULL);
+                else
+                    add_rows(&c, "brasa", "", 0.1, 0.02);
+            }
+    const lab_verdict v = verdict_of(&c);
+    const char **batches = cells_titles(&c.pool, &c.r, DIFFERENT_BATCH);
+    const char **sizes = cells_titles(&c.pool, &c.r, DIFFERENT_SIZE);
+    REQUIRE(batches && sizes);
+    for (int i = 0; i < c.r.cell_count; i++)
+        for (int k = 0; k < i; k++) {
+            const result_cell *a = &c.r.cells[i], *b = &c.r.cells[k];
+            CHECK(strcmp(a->title, b->title) != 0);
+            CHECK_INT(strcmp(batches[i], batches[k]) == 0, cells_alike(a, b, DIFFERENT_BATCH));
+            CHECK_INT(strcmp(sizes[i], sizes[k]) == 0, cells_alike(a, b, DIFFERENT_SIZE));
+        }
+    CHECK_TEXT(c.r.cells[7].title, "letter_mlp on synth:letter,n=96, batch 16, within 300.0 MB");
+    CHECK_TEXT(batches[0], "letter_mlp on synth:letter,n=64, with any memory");
+    CHECK_TEXT(sizes[5], "letter_mlp, batch 16, within 300.0 MB");
+    CHECK_TEXT(
+        line(&v, "Largest batch of letter_mlp on synth:letter,n=96 (tight)"),
+        "Largest batch of letter_mlp on synth:letter,n=96 (tight) that ran within 300.0 MB: brasa 8 (16: out of "
+        "memory).");
+    CHECK_TEXT(line(&v, "Largest batch of letter_mlp on synth:letter,n=96 (roomy)"),
+               "Largest batch of letter_mlp on synth:letter,n=96 (roomy) that ran: brasa 16.");
+    campaign_end(&c);
+}
+
+/* Blocks that differ in nothing that a cell has a column for. */
+TEST(blocks_are_told_apart)
+{
+    campaign c;
+    campaign_begin(&c, "blocks");
+    add_cell(&c, "alexnet", "synth:fire,n=791", 791, 1)->what.experiment = "plain";
+    add_cell(&c, "alexnet", "synth:fire,n=791", 791, 1)->what.experiment = "cropped";
+    summarize(&c);
+    CHECK_TEXT(c.r.cells[0].title, "alexnet (plain)");
+    CHECK_TEXT(c.r.cells[1].title, "alexnet (cropped)");
+    CHECK(!cells_alike(&c.r.cells[0], &c.r.cells[1], DIFFERENT_BATCH));
+    CHECK(cells_alike(&c.r.cells[0], &c.r.cells[1], DIFFERENT_NETWORK));
+    campaign_end(&c);
+}
+
 /* --- how sure ------------------------------------------------------------------------------------------------ */
 
 TEST(surety)

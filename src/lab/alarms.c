@@ -201,6 +201,19 @@ static void check_equal(finder *f)
 /* Three networks or more within 15 %, where the work of networks differs many times. */
 static const double waits_limit = 1.15;
 
+/* Whether no entry of this group before the k-th is of its network: two blocks may have the same one. */
+static bool is_new_network(const lab_results *r, int first, int k)
+{
+    const result_cell *cell = &r->cells[r->entries[k].cell];
+    for (int i = first; i < k; i++) {
+        const result_cell *c = &r->cells[r->entries[i].cell];
+        if (r->entries[i].name == r->entries[k].name && r->entries[i].done &&
+            cells_alike(c, cell, DIFFERENT_NETWORK) && strcmp(c->what.network, cell->what.network) == 0)
+            return false;
+    }
+    return true;
+}
+
 static void check_waiting(finder *f)
 {
     for (int i = 0; i < f->r->entry_count; i++) {
@@ -214,7 +227,7 @@ static void check_waiting(finder *f)
                 continue;
             if (k < i)
                 break; /* this group was looked at */
-            networks++;
+            networks += is_new_network(f->r, i, k);
             least = fmin(least, e->image_s.median);
             most = fmax(most, e->image_s.median);
         }

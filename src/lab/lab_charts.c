@@ -4,7 +4,6 @@
 
 #include "report/figures.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -185,16 +184,6 @@ static int group_size(const lab_results *r, int cell, unsigned differs)
     return count;
 }
 
-static const char *group_title(pool *p, const lab_results *r, int cell, unsigned differs)
-{
-    const lab_cell *c = &r->cells[cell].what;
-    char batch[40] = "";
-    if (!(differs & DIFFERENT_BATCH))
-        snprintf(batch, sizeof batch, ", batch %" PRId64, c->batch);
-    return pool_text(p, "%s%s%s%s", c->network, batch, strcmp(c->device, "cpu") ? ", " : "",
-                     strcmp(c->device, "cpu") ? c->device : "");
-}
-
 /* Series of all peers with at least one point; NULL when out of memory. */
 static page_series *make_series(pool *p, const lab_results *r, int cell, int cells, unsigned differs, cell_value x_of,
                                 entry_value y_of, page_style style, int *count)
@@ -217,23 +206,26 @@ static brasa_status sweep(pool *p, page *to, const lab_results *r, const char *h
                           page_axis x_axis, cell_value x_of)
 {
     bool open = false;
+    const char **titles = cells_titles(p, r, differs);
+    if (!titles)
+        return BRASA_OUT_OF_MEMORY;
     for (int cell = 0; cell < r->cell_count; cell++) {
         const int cells = group_size(r, cell, differs);
         int count;
         if (cells < 2)
             continue;
         page_series *series = make_series(p, r, cell, cells, differs, x_of, image_time, STYLE_LINE, &count);
-        const char *title = group_title(p, r, cell, differs);
-        if (!series || !title)
+        if (!series)
             return BRASA_OUT_OF_MEMORY;
         if (!open) {
             page_section(to, heading);
             page_columns_begin(to);
         }
         open = true;
-        page_lines(to,
-                   &(page_chart){
-                       title, x_axis, {.title = "time", .unit = UNIT_SECONDS_PER_IMAGE, .log = true}, series, count});
+        page_lines(
+            to,
+            &(page_chart){
+                titles[cell], x_axis, {.title = "time", .unit = UNIT_SECONDS_PER_IMAGE, .log = true}, series, count});
     }
     if (open)
         page_columns_end(to);
@@ -333,7 +325,8 @@ static brasa_status put_fits(pool *p, page *to, const char *title, page_series *
 brasa_status lab_charts_size(pool *p, page *to, const lab_results *r)
 {
     bool open = false;
-    brasa_status status = BRASA_OK;
+    const char **titles = cells_titles(p, r, DIFFERENT_SIZE);
+    brasa_status status = titles ? BRASA_OK : BRASA_OUT_OF_MEMORY;
     for (int cell = 0; status == BRASA_OK && cell < r->cell_count; cell++) {
         const int cells = group_size(r, cell, DIFFERENT_SIZE);
         int count;
@@ -341,13 +334,12 @@ brasa_status lab_charts_size(pool *p, page *to, const lab_results *r)
             continue;
         page_series *series =
             make_series(p, r, cell, cells, DIFFERENT_SIZE, images_of, epoch_time, STYLE_DOTS, &count);
-        const char *title = group_title(p, r, cell, DIFFERENT_SIZE);
-        if (!series || !title)
+        if (!series)
             return BRASA_OUT_OF_MEMORY;
         if (!open)
             page_section(to, "Time of an epoch over the number of images");
         open = true;
-        status = put_fits(p, to, title, series, count, cells);
+        status = put_fits(p, to, titles[cell], series, count, cells);
     }
     return status;
 }

@@ -1,6 +1,7 @@
 /* results.c - see results.h. */
 #include "lab/results.h"
 #include "core/sort.h"
+#include "report/figures.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -51,11 +52,16 @@ static bool same_text(const char *a, const char *b)
     return strcmp(a ? a : "", b ? b : "") == 0;
 }
 
-/* synth:fire,n=791 and synth:fire,n=6003 */
+/* synth:fire of synth:fire,n=791 */
+static int kind_length(const char *data)
+{
+    return (int)strcspn(data, ",");
+}
+
 static bool same_kind(const char *a, const char *b)
 {
-    const size_t length = strcspn(a, ",");
-    return length == strcspn(b, ",") && memcmp(a, b, length) == 0;
+    const int length = kind_length(a);
+    return length == kind_length(b) && memcmp(a, b, (size_t)length) == 0;
 }
 
 bool cells_alike(const result_cell *first, const result_cell *second, unsigned may_differ)
@@ -68,33 +74,47 @@ bool cells_alike(const result_cell *first, const result_cell *second, unsigned m
         !(may_differ & DIFFERENT_SIZE ? same_kind(a->data, b->data) : same_text(a->data, b->data)))
         return false;
     return ((may_differ & DIFFERENT_BATCH) || a->batch == b->batch) &&
-           ((may_differ & DIFFERENT_THREADS) || a->threads == b->threads) && same_text(a->split, b->split) &&
-           a->folds == b->folds && same_text(a->device, b->device) && same_text(a->precision, b->precision) &&
-           same_text(a->dialect, b->dialect);
+           ((may_differ & DIFFERENT_THREADS) || a->threads == b->threads) &&
+           ((may_differ & DIFFERENT_MEM) || a->mem == b->mem) &&
+           (any_network || (may_differ & DIFFERENT_BLOCK) || same_text(a->experiment, b->experiment)) &&
+           same_text(a->split, b->split) && a->folds == b->folds && same_text(a->device, b->device) &&
+           same_text(a->precision, b->precision) && same_text(a->dialect, b->dialect);
 }
 
 /* What differs between the cells of a campaign: the rest need not be said of each. */
 typedef struct differs {
-    bool data, batch, threads, device, precision, split, folds, optimizer, experiment;
+    bool data, kind, batch, threads, device, precision, split, folds, mem, optimizer, dialect, block;
 } differs;
 
-static differs find_differences(const lab_results *r)
+static differs find_differences(const lab_results *r, unsigned may_differ)
 {
     differs d = {0};
     for (int i = 1; i < r->cell_count; i++) {
         const lab_cell *a = &r->cells[0].what, *b = &r->cells[i].what;
         d.data |= !same_text(a->data, b->data);
+        d.kind |= !same_kind(a->data, b->data);
         d.batch |= a->batch != b->batch;
         d.threads |= a->threads != b->threads;
         d.device |= !same_text(a->device, b->device);
         d.precision |= !same_text(a->precision, b->precision);
         d.split |= !same_text(a->split, b->split);
         d.folds |= a->folds != b->folds;
+        d.mem |= a->mem != b->mem;
     }
     for (int i = 0; i < r->cell_count; i++) /* networks may have an optimizer each, which need not be said */
-        for (int k = 0; k < i; k++)
-            d.optimizer |= same_text(r->cells[i].what.network, r->cells[k].what.network) &&
-                           !same_text(r->cells[i].what.optimizer, r->cells[k].what.optimizer);
+        for (int k = 0; k < i; k++) {
+            const result_cell *a = &r->cells[i], *b = &r->cells[k];
+            if (!same_text(a->what.network, b->what.network))
+                continue;
+            d.optimizer |= !same_text(a->what.optimizer, b->what.optimizer);
+            d.dialect |= !same_text(a->what.dialect, b->what.dialect);
+            d.block |= cells_alike(a, b, may_differ | DIFFERENT_BLOCK) && !cells_alike(a, b, may_differ);
+        }
+    d.data &= !(may_differ & (DIFFERENT_SIZE | DIFFERENT_DATA));
+    d.kind &= (may_differ & DIFFERENT_SIZE) && !(may_differ & DIFFERENT_DATA);
+    d.batch &= !(may_differ & DIFFERENT_BATCH);
+    d.threads &= !(may_differ & DIFFERENT_THREADS);
+    d.mem &= !(may_differ & DIFFERENT_MEM);
     return d;
 }
 
@@ -113,10 +133,11 @@ static void say(char *text, size_t size, bool wanted, const char *format, ...)
 /* "alexnet on synth:fire,n=791, batch 1" */
 static const char *make_title(pool *p, const lab_cell *c, const differs *d)
 {
-    char text[600] = "";
+    char text[1000] = "";
     const size_t size = sizeof text;
     say(text, size, true, "%.200s", c->network);
     say(text, size, d->data, " on %.200s", c->data);
+    say(text, size, d->kind, " on %.*s", kind_length(c->data) < 200 ? kind_length(c->data) : 200, c->data);
     say(text, size, d->batch, ", batch %" PRId64, c->batch);
     say(text, size, d->threads, ", %" PRId64 " thread%s", c->threads, c->threads == 1 ? "" : "s");
     say(text, size, d->device, ", %s", c->device);
@@ -125,16 +146,31 @@ static const char *make_title(pool *p, const lab_cell *c, const differs *d)
     say(text, size, c->split && (d->split || d->folds) && strcmp(c->split, "all") != 0, ", %s",
         c->split ? c->split : "");
     say(text, size, d->optimizer, ", %.100s", c->optimizer);
+    say(text, size, d->dialect, ", %.40s", c->dialect);
+    if (c->mem)
+        say(text, size, d->mem, ", within %s", show_value((double)c->mem, UNIT_BYTES).text);
+    else
+        say(text, size, d->mem, ", with any memory");
+    say(text, size, d->block, " (%.100s)", c->experiment);
     return pool_text(p, "%s", text);
+}
+
+const char **cells_titles(pool *p, const lab_results *r, unsigned may_differ)
+{
+    const differs d = find_differences(r, may_differ);
+    const char **titles = pool_get(p, (size_t)r->cell_count + 1, sizeof *titles);
+    for (int i = 0; titles && i < r->cell_count; i++)
+        if (!(titles[i] = make_title(p, &r->cells[i].what, &d)))
+            return NULL;
+    return titles;
 }
 
 static brasa_status title_cells(pool *p, lab_results *r)
 {
-    const differs d = find_differences(r);
-    for (int i = 0; i < r->cell_count; i++)
-        if (!(r->cells[i].title = make_title(p, &r->cells[i].what, &d)))
-            return BRASA_OUT_OF_MEMORY;
-    return BRASA_OK;
+    const char **titles = cells_titles(p, r, 0);
+    for (int i = 0; titles && i < r->cell_count; i++)
+        r->cells[i].title = titles[i];
+    return titles ? BRASA_OK : BRASA_OUT_OF_MEMORY;
 }
 
 /* --- names --------------------------------------------------------------------------------------------------- */

@@ -136,8 +136,22 @@ result_row row_unknown(void);
 bool row_done(const result_row *row);
 bool cell_on_gpu(const result_cell *c);
 
-/* Whether two cells are the same experiment but for what may differ. */
-enum { DIFFERENT_NETWORK = 1, DIFFERENT_SIZE = 2, DIFFERENT_DATA = 4, DIFFERENT_BATCH = 8, DIFFERENT_THREADS = 16 };
+/* Whether two cells are the same experiment but for what may differ. Networks may come from blocks of their own,
+ * whose optimizers differ; else cells of two blocks are never the same: blocks differ in what no cell has a column
+ * for. */
+enum {
+    DIFFERENT_NETWORK = 1,
+    DIFFERENT_SIZE = 2,
+    DIFFERENT_DATA = 4,
+    DIFFERENT_BATCH = 8,
+    DIFFERENT_THREADS = 16,
+    DIFFERENT_MEM = 32,
+    DIFFERENT_BLOCK = 64
+};
 bool cells_alike(const result_cell *a, const result_cell *b, unsigned may_differ);
+
+/* For each cell what tells it, and those that are alike but for what may differ, from the others of the campaign;
+ * NULL: out of memory. */
+const char **cells_titles(pool *p, const lab_results *r, unsigned may_differ);
 
 #endif

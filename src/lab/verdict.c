@@ -248,8 +248,8 @@ static bool starts_batches(const lab_results *r, int cell)
 }
 
 /* The largest batch that ran, and the smallest beyond it that did not. Who took no part at all is told of once, by
- * say_missing. */
-static void say_largest(speaker *s, int cell, int name, bool first)
+ * say_missing. Whether there was something to say. */
+static bool say_largest(speaker *s, int cell, int name, bool first)
 {
     const result_entry *fits = NULL, *fails = NULL;
     for (int i = 0; i < s->r->entry_count; i++) {
@@ -269,7 +269,7 @@ static void say_largest(speaker *s, int cell, int name, bool first)
             fails = e;
     }
     if (!fits && (!fails || strcmp(fails->status, "refused") == 0))
-        return;
+        return false;
     say(s, "%s%s ", first ? "" : "; ", s->r->names[name]);
     if (fits)
         say(s, "%" PRId64, s->r->cells[fits->cell].what.batch);
@@ -280,20 +280,28 @@ static void say_largest(speaker *s, int cell, int name, bool first)
             strcmp(fails->status, "memory") == 0 ? "out of memory"
             : fails->reason                      ? fails->reason
                                                  : fails->status);
+    return true;
 }
 
 static void say_fits(speaker *s)
 {
-    for (int cell = 0; cell < s->r->cell_count; cell++) {
+    const char **titles = cells_titles(s->pool, s->r, DIFFERENT_BATCH | DIFFERENT_MEM);
+    s->failed |= !titles;
+    for (int cell = 0; titles && cell < s->r->cell_count; cell++) {
         if (!starts_batches(s->r, cell))
             continue;
         const lab_cell *c = &s->r->cells[cell].what;
-        say(s, "Largest batch of %s that ran", c->network);
+        bool first = true;
+        say(s, "Largest batch of %s that ran", titles[cell]);
         if (c->mem)
             say(s, " within %s", show_value((double)c->mem, UNIT_BYTES).text);
         say(s, ": ");
         for (int name = 0; name < s->r->name_count; name++)
-            say_largest(s, cell, name, s->text[strlen(s->text) - 2] == ':');
+            first &= !say_largest(s, cell, name, first);
+        if (first) { /* nobody took part */
+            s->text[0] = '\0';
+            continue;
+        }
         say(s, ".");
         end_line(s);
     }
