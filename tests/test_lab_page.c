@@ -322,6 +322,28 @@ TEST(charts_of_a_grid)
     campaign_end(&c);
 }
 
+/* An account as the program writes it: objects in objects, lists, sizes, what there is not. */
+TEST(the_machine_in_words)
+{
+    campaign c;
+    lab_report report;
+    make_nothing(&c);
+    c.r.machine =
+        "{\"machine\":{\"versions\":{\"brasa\":\"0.1.0\"},\"cpu_features\":[\"avx\",\"fma\"],\"sizes\":[1,2],"
+        "\"cores\":2,\"cgroup_cpus\":null,\"memory_bytes\":25276530688}}";
+    c.r.brasa = "{\"versions\":{\"brasa\":\"0.1.0\",\"compiler\":\"gcc 12.2.0\"}}";
+    kept k = page_of(&c, &report);
+    CHECK_INT(times(k.text, "<dt>brasa</dt><dd>0.1.0</dd>"), 1);
+    CHECK_HAS(k.text, "<dt>cpu features</dt><dd>avx, fma</dd>");
+    CHECK_HAS(k.text, "<dt>sizes</dt><dd>1, 2</dd>");
+    CHECK_HAS(k.text, "<dt>cores</dt><dd>2</dd>");
+    CHECK_HAS(k.text, "<dt>memory</dt><dd>25.28 GB</dd>");
+    CHECK_HAS(k.text, "<dt>compiler</dt><dd>gcc 12.2.0</dd>");
+    CHECK(!strstr(k.text, "cgroup cpus"));
+    drop(&k);
+    campaign_end(&c);
+}
+
 TEST(nothing)
 {
     campaign c;
@@ -347,6 +369,9 @@ TEST(csv)
     CHECK_INT(times(k.text, "\n"), 1 + c.r.row_count);
     CHECK_HAS(k.text, "experiment,network,data,images,batch,");
     CHECK_HAS(k.text, "main,alexnet,\"synth:fire,n=48\",48,1,2,");
+    CHECK_HAS(k.text, ",eval_s,");
+    CHECK_HAS(k.text, ",children,ctx_switches,faults,read_bytes,energy_j,energy_why,");
+    CHECK_HAS(k.text, ",0,4211,61034,12000000,,");
     CHECK(!strstr(k.text, "nan"));
     drop(&k);
     c.r.rows[0].reason = "a \"b\",\nc";
@@ -369,11 +394,17 @@ TEST(json_and_markdown)
     CHECK_HAS(k.text, "\"study\":\"study1\"");
     CHECK_HAS(k.text, "brasa is fastest in 8 of 8 cells");
     CHECK_INT(times(k.text, "\"epochs\":["), c.r.row_count);
+    CHECK_HAS(k.text, "\"machine\":{\"processor\": \"a CPU with 2 cores\"");
+    CHECK_HAS(k.text, "\"build\":{\"version\": \"0.1.0\"");
+    CHECK_HAS(k.text, "\"ctx_switches\":{\"median\":4211,");
+    CHECK_HAS(k.text, "\"faults\":61034,\"read_bytes\":12000000,");
     drop(&k);
     CHECK(lab_export_markdown(&report, keep, &k));
     CHECK_HAS(k.text, "# study1-cpu\n");
     CHECK_HAS(k.text, "| Framework | alexnet | published | mobilenet_v2 |");
     CHECK_HAS(k.text, "| pytorch | ");
+    CHECK_HAS(k.text, "| Cell | Framework | Context switches | Page faults | Read from disk | Swap |");
+    CHECK_HAS(k.text, "| 4,211 | 61,034 | 12.00 MB |");
     drop(&k);
     campaign_end(&c);
 
@@ -383,6 +414,11 @@ TEST(json_and_markdown)
     CHECK(lab_export_markdown(&report, keep, &k));
     CHECK_HAS(k.text, "\\<script>alert(1)\\</script>");
     CHECK_HAS(k.text, "\\|\"");
+    drop(&k);
+    CHECK(lab_export_json(&report, keep, &k));
+    CHECK_HAS(k.text, "\"machine\":\"not JSON at all\"");
+    CHECK_INT(times(k.text, "\"phase\":[\"import\",\"import\","), 4);
+    CHECK_INT(times(k.text, "\"rss\":[80000000,"), 4);
     drop(&k);
     campaign_end(&c);
 }

@@ -107,3 +107,9 @@ void json_bool(json *j, const char *key, bool value)
     begin(j, key);
     put(j, value ? "true" : "false", value ? 4 : 5);
 }
+
+void json_raw(json *j, const char *key, const char *value)
+{
+    begin(j, key);
+    put(j, value, strlen(value));
+}

@@ -23,5 +23,6 @@ void json_int(json *j, const char *key, int64_t value);
 void json_real(json *j, const char *key, double value);  /* not finite becomes null: JSON has no word for it */
 void json_exact(json *j, const char *key, double value); /* the same, so that reading gives the same number again */
 void json_bool(json *j, const char *key, bool value);
+void json_raw(json *j, const char *key, const char *value); /* JSON text, as it is */
 
 #endif

@@ -50,10 +50,13 @@ static const struct csv_column {
     {OF_ROW(framework), CSV_TEXT},     {OF_ROW(version), CSV_TEXT},
     {OF_ROW(image_s), CSV_REAL},       {OF_ROW(epoch_s), CSV_REAL},
     {OF_ROW(import_s), CSV_REAL},      {OF_ROW(first_step_s), CSV_REAL},
-    {OF_ROW(accuracy), CSV_REAL},      {OF_ROW(loss), CSV_REAL},
-    {OF_ROW(cpu_mean), CSV_REAL},      {OF_ROW(peak_rss), CSV_REAL},
-    {OF_ROW(peak_pss), CSV_REAL},      {OF_ROW(peak_swap), CSV_REAL},
-    {OF_ROW(threads_max), CSV_REAL},   {OF_ROW(energy_j), CSV_REAL},
+    {OF_ROW(eval_s), CSV_REAL},        {OF_ROW(accuracy), CSV_REAL},
+    {OF_ROW(loss), CSV_REAL},          {OF_ROW(cpu_mean), CSV_REAL},
+    {OF_ROW(peak_rss), CSV_REAL},      {OF_ROW(peak_pss), CSV_REAL},
+    {OF_ROW(peak_swap), CSV_REAL},     {OF_ROW(threads_max), CSV_REAL},
+    {OF_ROW(children), CSV_REAL},      {OF_ROW(ctx_switches), CSV_REAL},
+    {OF_ROW(faults), CSV_REAL},        {OF_ROW(read_bytes), CSV_REAL},
+    {OF_ROW(energy_j), CSV_REAL},      {OF_ROW(energy_why), CSV_TEXT},
     {OF_ROW(load_before), CSV_REAL},   {OF_ROW(fma_gflops), CSV_REAL},
     {OF_ROW(monitor_share), CSV_REAL}, {OF_ROW(epoch_cost), CSV_REAL},
     {OF_ROW(image_cost), CSV_REAL},    {OF_ROW(device_peak), CSV_REAL},
@@ -166,10 +169,17 @@ static void json_entry(json *j, const lab_results *r, const result_entry *e)
     json_spread(j, "epoch_s", &e->epoch_s);
     json_spread(j, "first_step_s", &e->first_step_s);
     json_spread(j, "import_s", &e->import_s);
+    json_spread(j, "eval_s", &e->eval_s);
     json_spread(j, "accuracy", &e->accuracy);
     json_spread(j, "peak_rss", &e->peak_rss);
+    json_spread(j, "peak_pss", &e->peak_pss);
+    json_spread(j, "peak_swap", &e->peak_swap);
     json_spread(j, "cpu_mean", &e->cpu_mean);
     json_spread(j, "threads_max", &e->threads_max);
+    json_spread(j, "children", &e->children);
+    json_spread(j, "ctx_switches", &e->ctx_switches);
+    json_spread(j, "faults", &e->faults);
+    json_spread(j, "read_bytes", &e->read_bytes);
     json_spread(j, "energy_j", &e->energy_j);
     json_spread(j, "epoch_cost", &e->epoch_cost);
     json_spread(j, "image_cost", &e->image_cost);
@@ -203,7 +213,48 @@ static void json_profile(json *j, const result_row *row)
     json_close(j, '}');
 }
 
-/* The columns of the CSV file, the epochs and the profile. */
+/* A list for each thing that was sampled, and is known. */
+static void json_samples(json *j, const result_row *row)
+{
+    static const struct {
+        const char *name;
+        size_t offset;
+    } columns[] = {
+        {"at", offsetof(result_sample, at)},
+        {"cpu", offsetof(result_sample, cpu)},
+        {"rss", offsetof(result_sample, rss)},
+        {"pss", offsetof(result_sample, pss)},
+        {"swap", offsetof(result_sample, swap)},
+        {"threads", offsetof(result_sample, threads)},
+        {"processes", offsetof(result_sample, processes)},
+        {"ctx_switches", offsetof(result_sample, ctx_switches)},
+        {"faults", offsetof(result_sample, faults)},
+        {"read_bytes", offsetof(result_sample, read_bytes)},
+        {"gpu_memory", offsetof(result_sample, gpu_memory)},
+        {"gpu_busy", offsetof(result_sample, gpu_busy)},
+        {"gpu_power", offsetof(result_sample, gpu_power)},
+    };
+    json_open(j, "samples", '{');
+    for (size_t k = 0; k < sizeof columns / sizeof *columns && row->sample_count; k++) {
+        const char *at = (const char *)row->samples + columns[k].offset;
+        bool known = false;
+        for (int i = 0; i < row->sample_count; i++)
+            known |= isfinite(*(const double *)(const void *)(at + (size_t)i * sizeof *row->samples));
+        if (!known)
+            continue;
+        json_open(j, columns[k].name, '[');
+        for (int i = 0; i < row->sample_count; i++)
+            json_real(j, NULL, *(const double *)(const void *)(at + (size_t)i * sizeof *row->samples));
+        json_close(j, ']');
+    }
+    json_open(j, "phase", '[');
+    for (int i = 0; i < row->sample_count; i++)
+        json_text(j, NULL, row->samples[i].phase);
+    json_close(j, ']');
+    json_close(j, '}');
+}
+
+/* The columns of the CSV file, the epochs, the samples and the profile. */
 static void json_row(json *j, const result_row *row)
 {
     json_open(j, NULL, '{');
@@ -228,10 +279,12 @@ static void json_row(json *j, const result_row *row)
         json_real(j, "images", e->images);
         json_real(j, "loss", e->loss);
         json_real(j, "accuracy", e->accuracy);
+        json_real(j, "eval_s", e->eval_seconds);
         json_real(j, "eval_accuracy", e->eval_accuracy);
         json_close(j, '}');
     }
     json_close(j, ']');
+    json_samples(j, row);
     json_profile(j, row);
     json_close(j, '}');
 }
@@ -265,6 +318,14 @@ static void json_words(json *j, const lab_report *report)
     json_close(j, ']');
 }
 
+static void json_account(json *j, const char *key, const char *account, bool is_json)
+{
+    if (is_json)
+        json_raw(j, key, account);
+    else
+        json_text(j, key, account);
+}
+
 bool lab_export_json(const lab_report *report, export_sink write, void *user)
 {
     const lab_results *r = report->results;
@@ -278,6 +339,8 @@ bool lab_export_json(const lab_report *report, export_sink write, void *user)
     json_text(&j, "experiment", r->text);
     if (r->price_per_hour > 0)
         json_real(&j, "price_per_hour", r->price_per_hour);
+    json_account(&j, "machine", r->machine, report->conditions.machine_is_json);
+    json_account(&j, "build", r->brasa, report->conditions.brasa_is_json);
     json_words(&j, report);
     json_open(&j, "cells", '[');
     for (int i = 0; i < r->cell_count; i++)
@@ -380,6 +443,7 @@ bool lab_export_markdown(const lab_report *report, export_sink write, void *user
         put_table(&o, &report->tables.beside[i]);
     put_table(&o, &report->tables.figures);
     put_table(&o, &report->tables.resources);
+    put_table(&o, &report->tables.system);
     put_table(&o, &report->tables.gpu);
     put_table(&o, &report->tables.functions);
     put_table(&o, &report->tables.costs);

@@ -10,7 +10,7 @@ typedef bool (*export_sink)(void *user, const char *text, size_t length);
 
 /* A line for each run, with its cell; numbers in seconds, bytes and shares, empty where not known. */
 bool lab_export_csv(const lab_results *r, export_sink write, void *user);
-/* Everything but the samples. */
+/* Everything. */
 bool lab_export_json(const lab_report *report, export_sink write, void *user);
 /* Verdict, alarms and tables. */
 bool lab_export_markdown(const lab_report *report, export_sink write, void *user);

@@ -1,10 +1,8 @@
 /* lab_page.c - see lab_page.h. From top to bottom as in the page; the charts are in lab_charts.c. */
 #include "lab/lab_page.h"
-#include "core/json_scan.h"
 
 #include "report/figures.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -115,101 +113,15 @@ static void put_missing(page *to, const lab_report *report)
 
 /* --- conditions ---------------------------------------------------------------------------------------------- */
 
-enum { MOST_FACTS = 40 };
-
-typedef struct facts {
-    pool *pool;
-    page_fact list[MOST_FACTS];
-    int count;
-} facts;
-
-static brasa_status add_fact(facts *f, const char *name, const char *value)
-{
-    if (f->count < MOST_FACTS)
-        f->list[f->count++] = (page_fact){name, value};
-    return name && value ? BRASA_OK : BRASA_OUT_OF_MEMORY;
-}
-
-/* A member of the machine's or the program's account: texts as they are, the rest as JSON. */
-static brasa_status read_fact(json_scan *s, char *key, void *user)
-{
-    facts *f = user;
-    char *text;
-    if (json_peek(s) == '"') {
-        brasa_status status = json_read_text(s, &text);
-        return status == BRASA_OK ? add_fact(f, key, text) : status;
-    }
-    const char *from = s->at;
-    brasa_status status = json_skip(s);
-    return status == BRASA_OK ? add_fact(f, key, pool_text(f->pool, "%.*s", (int)(s->at - from), from)) : status;
-}
-
-/* What cannot be read is shown as it is: a page is no place to fail for it. */
-static brasa_status add_account(facts *f, const char *what, const char *account)
-{
-    const int before = f->count;
-    if (!account || !*account)
-        return BRASA_OK;
-    char *text = pool_text(f->pool, "%s", account);
-    if (!text)
-        return BRASA_OUT_OF_MEMORY;
-    json_scan s = {.ctx = f->pool->ctx, .path = what, .text = text, .at = text, .end = text + strlen(text)};
-    if (json_read_object(&s, read_fact, f) == BRASA_OK)
-        return BRASA_OK;
-    f->count = before;
-    return add_fact(f, what, account);
-}
-
-/* "0.02 to 0.11" */
-static const char *range(pool *p, const lab_results *r, size_t offset, const char *unit)
-{
-    double low = NAN, high = NAN;
-    for (int i = 0; i < r->row_count; i++) {
-        const double value = *(const double *)(const void *)((const char *)&r->rows[i] + offset);
-        if (isfinite(value)) {
-            low = fmin(low, value);
-            high = fmax(high, value);
-        }
-    }
-    if (isnan(low))
-        return pool_text(p, "not known");
-    char from[24], until[24];
-    snprintf(from, sizeof from, "%.2g", low);
-    snprintf(until, sizeof until, "%.2g", high);
-    if (strcmp(from, until) == 0)
-        return pool_text(p, "%s %s", from, unit);
-    return pool_text(p, "%s to %s %s", from, until, unit);
-}
-
-static const char clock_words[] =
-    "An epoch's time goes from asking for its first batch to the end of its last step, with the results really "
-    "there. "
-    "Import, the first step (which compiles or tunes) and evaluation are timed apart; steps before the first epoch "
-    "warm up. Each run is a process of its own; the order of the frameworks is shuffled in each repeat. The sampler "
-    "watches from outside, ten times a second; memory is what all processes of a run hold in RAM together.";
-
-static brasa_status put_conditions(pool *p, page *to, const lab_report *report)
+static void put_conditions(page *to, const lab_report *report)
 {
     const lab_results *r = report->results;
-    facts f = {.pool = p};
-    brasa_status status = add_account(&f, "Machine", r->machine);
-    if (status == BRASA_OK)
-        status = add_account(&f, "Brasa", r->brasa);
-    if (status == BRASA_OK)
-        status = add_fact(&f, "Busy before a run", range(p, r, offsetof(result_row, load_before), "cores"));
-    if (status == BRASA_OK)
-        status = add_fact(&f, "Multiply-adds before a run", range(p, r, offsetof(result_row, fma_gflops), "GFLOP/s"));
-    if (status == BRASA_OK)
-        status = add_fact(&f, "Cost of watching", range(p, r, offsetof(result_row, monitor_share), "of a core"));
-    if (status != BRASA_OK)
-        return status;
     page_section(to, "Conditions");
-    page_text(to, clock_words);
-    page_facts(to, f.list, f.count);
+    page_text(to, lab_clock_words);
+    page_facts(to, report->conditions.facts, report->conditions.count);
     put_table(to, &report->tables.versions);
     if (r->text && *r->text)
         page_output(to, "The experiment", r->text);
-    return BRASA_OK;
 }
 
 /* --- the page ------------------------------------------------------------------------------------------------ */
@@ -246,6 +158,7 @@ brasa_status lab_page_write(pool *p, const lab_report *report,
     page_section(&to, "All figures");
     put_table(&to, &report->tables.figures);
     put_table(&to, &report->tables.resources);
+    put_table(&to, &report->tables.system);
     put_table(&to, &report->tables.gpu);
     put_table(&to, &report->tables.functions);
     put_table(&to, &report->tables.costs);
@@ -253,8 +166,7 @@ brasa_status lab_page_write(pool *p, const lab_report *report,
     if (report->tables.parity.row_count)
         page_section(&to, "Parity");
     put_table(&to, &report->tables.parity);
-    if (status == BRASA_OK)
-        status = put_conditions(p, &to, report);
+    put_conditions(&to, report);
     page_end(&to);
     if (status != BRASA_OK)
         return status;

@@ -47,8 +47,9 @@ static void make_ranks(table_writer *w, const lab_results *r, const lab_verdict 
 static void make_figures(table_writer *w, const lab_results *r, lab_table *out)
 {
     static const page_column columns[] = {{"Cell", true}, {"Framework", true}, {"ms an image"}, {"s an epoch"},
-                                          {"Runs"},       {"Accuracy"},        {"First step"},  {"Import"}};
-    table_begin(w, out, "Medians over the repeats, and how far the extremes lie from them", columns, 8);
+                                          {"Runs"},       {"Accuracy"},        {"Evaluation"},  {"First step"},
+                                          {"Import"}};
+    table_begin(w, out, "Medians over the repeats, and how far the extremes lie from them", columns, 9);
     for (int i = 0; i < r->entry_count; i++) {
         const result_entry *e = &r->entries[i];
         const result_spread time = in_ms(e->image_s);
@@ -61,6 +62,7 @@ static void make_figures(table_writer *w, const lab_results *r, lab_table *out)
         table_put(w, "%s", show_value(e->epoch_s.median, UNIT_NONE).text);
         table_put(w, "%d of %d", e->done, e->rows);
         table_put_spread(w, &e->accuracy, UNIT_SHARE);
+        table_put(w, "%s", show_value(e->eval_s.median, UNIT_SECONDS).text);
         table_put(w, "%s", show_value(e->first_step_s.median, UNIT_SECONDS).text);
         table_put(w, "%s", show_value(e->import_s.median, UNIT_SECONDS).text);
     }
@@ -88,6 +90,29 @@ static void make_resources(table_writer *w, const lab_results *r, lab_table *out
     }
     if (why)
         table_note(w, "Energy is not readable: %s.", why);
+    table_end(w);
+}
+
+/* Of whole runs, import and evaluation included. */
+static void make_system(table_writer *w, const lab_results *r, lab_table *out)
+{
+    static const page_column columns[] = {
+        {"Cell", true}, {"Framework", true},           {"Context switches"}, {"Page faults"}, {"Read from disk"},
+        {"Swap"},       {"Memory, shared parts once"}, {"Other processes"}};
+    table_begin(w, out, "What the system did for a run: medians over the repeats", columns, 8);
+    for (int i = 0; i < r->entry_count; i++) {
+        const result_entry *e = &r->entries[i];
+        if (!e->done)
+            continue;
+        table_put(w, "%s", r->cells[e->cell].title);
+        table_put(w, "%s", r->names[e->name]);
+        table_put(w, "%s", show_value(e->ctx_switches.median, UNIT_NONE).text);
+        table_put(w, "%s", show_value(e->faults.median, UNIT_NONE).text);
+        table_put(w, "%s", show_value(e->read_bytes.median, UNIT_BYTES).text);
+        table_put(w, "%s", show_value(e->peak_swap.median, UNIT_BYTES).text);
+        table_put(w, "%s", show_value(e->peak_pss.median, UNIT_BYTES).text);
+        table_put(w, "%s", show_value(e->children.median, UNIT_NONE).text);
+    }
     table_end(w);
 }
 
@@ -279,6 +304,7 @@ static brasa_status make_tables(pool *p, const lab_results *r, const lab_verdict
     make_ranks(&w, r, v, &out->ranks);
     make_figures(&w, r, &out->figures);
     make_resources(&w, r, &out->resources);
+    make_system(&w, r, &out->system);
     make_gpu(&w, r, &out->gpu);
     make_functions(&w, r, &out->functions);
     make_costs(&w, r, &out->costs);
@@ -296,5 +322,7 @@ brasa_status lab_report_make(pool *p, const lab_results *r, lab_report *out)
     brasa_status status = verdict_find(p, r, &out->verdict);
     if (status == BRASA_OK)
         status = alarms_find(p, r, &out->alarms);
+    if (status == BRASA_OK)
+        status = lab_conditions_make(p, r, &out->conditions);
     return status == BRASA_OK ? make_tables(p, r, &out->verdict, &out->tables) : status;
 }

@@ -23,7 +23,8 @@ typedef struct lab_tables {
     lab_table *beside; /* times and accuracies beside the published ones, as the studies' tables have them */
     int beside_count;
     lab_table figures;   /* what was measured, a line for each cell and peer: times and accuracy ... */
-    lab_table resources; /* ... and what it took */
+    lab_table resources; /* ... what it took */
+    lab_table system;    /* ... and what the system had to do for it */
     lab_table gpu;       /* the same of a GPU, where it was one that computed */
     lab_table functions; /* which functions take the time, where that was asked for */
     lab_table costs;     /* what that costs, where the campaign has a price */
@@ -32,9 +33,22 @@ typedef struct lab_tables {
     lab_table versions;  /* of the frameworks, and what they set */
 } lab_tables;
 
+/* Under which conditions; in lab_conditions.c. */
+typedef struct lab_conditions {
+    page_fact *facts; /* machine, build, and what was measured before the runs */
+    int count;
+    bool machine_is_json, brasa_is_json; /* the texts of the campaign's that should be */
+} lab_conditions;
+
+/* What the clocks measure, in words. */
+extern const char lab_clock_words[];
+
+brasa_status lab_conditions_make(pool *p, const lab_results *r, lab_conditions *out);
+
 /* All that there is to say about a campaign. */
 typedef struct lab_report {
     const lab_results *results;
+    lab_conditions conditions;
     lab_verdict verdict;
     lab_alarms alarms;
     lab_tables tables;

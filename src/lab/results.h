@@ -22,7 +22,9 @@ typedef struct result_sample {
     double cpu; /* cores busy */
     double rss, pss, swap;
     double threads, processes;
-    double gpu_memory, gpu_busy, gpu_power; /* bytes, 0 ... 1, watts */
+    double ctx_switches, faults, read_bytes; /* since the sample before */
+    double gpu_memory, gpu_busy, gpu_power;  /* bytes, 0 ... 1, watts */
+    const char *phase;                       /* what the runner said that it does; NULL: nothing */
 } result_sample;
 
 /* Where the time of a few training steps goes. */
@@ -49,14 +51,17 @@ typedef struct result_row {
     double load_before; /* cores busy with something else before the run */
     double fma_gflops;
     double import_s, first_step_s;
+    double eval_s;                 /* median of the evaluations */
     double epoch_s;                /* median of the epochs */
     double image_s;                /* seconds an image: median of the epochs */
     double epoch_cost, image_cost; /* the same at the campaign's price; by results_summarize */
     double accuracy;               /* of the last evaluation, 0 ... 1 */
     double loss;                   /* of the last evaluation or epoch */
     double peak_rss, peak_pss, peak_swap;
-    double cpu_mean; /* cores */
-    double threads_max, energy_j;
+    double cpu_mean;              /* cores */
+    double threads_max, children; /* processes beside the first */
+    double ctx_switches, faults, read_bytes;
+    double energy_j;
     const char *energy_why;           /* it could not be read */
     double monitor_share;             /* of a core, that watching took */
     int time_digits, accuracy_digits; /* of a printed number; 0: measured, all of them count */
@@ -95,7 +100,8 @@ typedef struct result_entry {
     const result_row *row;       /* the one with the median time; where none is done, the first */
     int done, rows;              /* of its rows */
     const char *status, *reason; /* "done" where at least one row is; else those of the first row */
-    result_spread image_s, epoch_s, first_step_s, import_s, accuracy, peak_rss, cpu_mean, threads_max, energy_j;
+    result_spread image_s, epoch_s, first_step_s, import_s, eval_s, accuracy, peak_rss, peak_pss, peak_swap, cpu_mean;
+    result_spread threads_max, children, ctx_switches, faults, read_bytes, energy_j;
     result_spread epoch_cost, image_cost;
     result_spread device_peak, gpu_peak, gpu_busy, gpu_power, gpu_epoch_j, gpu_image_j;
     double fma_low, fma_high;

@@ -146,9 +146,13 @@ static brasa_status read_samples(store *s, pool *p, int64_t id, result_row *row)
                                           count_or_nan(e->swap),
                                           count_or_nan(e->threads),
                                           count_or_nan(e->processes),
+                                          count_or_nan(e->ctx),
+                                          count_or_nan(e->faults),
+                                          count_or_nan(e->read_bytes),
                                           count_or_nan(e->gpu_memory),
                                           e->gpu_busy,
-                                          e->gpu_power};
+                                          e->gpu_power,
+                                          e->phase};
     }
     return BRASA_OK;
 }
@@ -183,6 +187,7 @@ static brasa_status read_row(store *s, pool *p, const store_row *from, int cell,
                         .fma_gflops = from->fma_gflops,
                         .import_s = from->import_s,
                         .first_step_s = from->first_step_s,
+                        .eval_s = from->eval_s,
                         .epoch_s = from->epoch_s,
                         .accuracy = from->accuracy,
                         .loss = from->loss,
@@ -191,6 +196,10 @@ static brasa_status read_row(store *s, pool *p, const store_row *from, int cell,
                         .peak_swap = count_or_nan(from->peak_swap),
                         .cpu_mean = from->cpu_mean,
                         .threads_max = count_or_nan(from->threads_max),
+                        .children = count_or_nan(from->children),
+                        .ctx_switches = count_or_nan(from->ctx_switches),
+                        .faults = count_or_nan(from->faults),
+                        .read_bytes = count_or_nan(from->read_bytes),
                         .energy_j = from->energy_j,
                         .energy_why = from->energy_why,
                         .monitor_share = from->monitor_share,
