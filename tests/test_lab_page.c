@@ -344,6 +344,42 @@ TEST(the_machine_in_words)
     campaign_end(&c);
 }
 
+/* RAPL's joules, for all epochs together, are told for one and for an image. */
+TEST(energy_of_the_processors)
+{
+    campaign c;
+    lab_report report;
+    campaign_begin(&c, "energy");
+    add_cell(&c, "alexnet", "synth:fire,n=100", 100, 1);
+    for (int repeat = 1; repeat <= 3; repeat++) {
+        static const double seconds[] = {2, 2.1};
+        result_row *row = add_row(&c, "brasa", "", repeat, 0.02);
+        row->epochs = pool_get(&c.pool, 2, sizeof *row->epochs);
+        REQUIRE(row->epochs);
+        row->epoch_count = 2;
+        for (int i = 0; i < 2; i++)
+            row->epochs[i] = (result_epoch){.epoch = i + 1, .seconds = seconds[i], .images = 100};
+        row->energy_j = 300;
+        row->energy_why = NULL;
+    }
+    kept k = page_of(&c, &report);
+    CHECK_CLOSE(c.r.entries[0].epoch_j.median, 150, 1e-9);
+    CHECK_CLOSE(c.r.entries[0].image_j.median, 1.5, 1e-9);
+    CHECK_HAS(k.text, "<td>300</td><td>150</td><td>1.500</td>");
+    drop(&k);
+    CHECK(lab_export_csv(&c.r, keep, &k));
+    CHECK_HAS(k.text, ",energy_j,epoch_j,image_j,energy_why,");
+    CHECK_HAS(k.text, ",300,150,1.5,,");
+    drop(&k);
+    for (int i = 0; i < c.r.row_count; i++)
+        c.r.rows[i].epochs[0].seconds = c.r.rows[i].epochs[1].seconds = 0.1; /* two looks: too rough */
+    k = page_of(&c, &report);
+    CHECK(isnan(c.r.entries[0].epoch_j.median));
+    CHECK_HAS(k.text, "too rough to be shared out");
+    drop(&k);
+    campaign_end(&c);
+}
+
 TEST(nothing)
 {
     campaign c;
@@ -370,7 +406,7 @@ TEST(csv)
     CHECK_HAS(k.text, "experiment,network,data,images,batch,");
     CHECK_HAS(k.text, "main,alexnet,\"synth:fire,n=48\",48,1,2,");
     CHECK_HAS(k.text, ",eval_s,");
-    CHECK_HAS(k.text, ",children,ctx_switches,faults,read_bytes,energy_j,energy_why,");
+    CHECK_HAS(k.text, ",children,ctx_switches,faults,read_bytes,energy_j,epoch_j,image_j,energy_why,");
     CHECK_HAS(k.text, ",0,4211,61034,12000000,,");
     CHECK(!strstr(k.text, "nan"));
     drop(&k);

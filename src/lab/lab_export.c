@@ -56,7 +56,8 @@ static const struct csv_column {
     {OF_ROW(peak_swap), CSV_REAL},     {OF_ROW(threads_max), CSV_REAL},
     {OF_ROW(children), CSV_REAL},      {OF_ROW(ctx_switches), CSV_REAL},
     {OF_ROW(faults), CSV_REAL},        {OF_ROW(read_bytes), CSV_REAL},
-    {OF_ROW(energy_j), CSV_REAL},      {OF_ROW(energy_why), CSV_TEXT},
+    {OF_ROW(energy_j), CSV_REAL},      {OF_ROW(epoch_j), CSV_REAL},
+    {OF_ROW(image_j), CSV_REAL},       {OF_ROW(energy_why), CSV_TEXT},
     {OF_ROW(load_before), CSV_REAL},   {OF_ROW(fma_gflops), CSV_REAL},
     {OF_ROW(monitor_share), CSV_REAL}, {OF_ROW(epoch_cost), CSV_REAL},
     {OF_ROW(image_cost), CSV_REAL},    {OF_ROW(device_peak), CSV_REAL},
@@ -181,6 +182,8 @@ static void json_entry(json *j, const lab_results *r, const result_entry *e)
     json_spread(j, "faults", &e->faults);
     json_spread(j, "read_bytes", &e->read_bytes);
     json_spread(j, "energy_j", &e->energy_j);
+    json_spread(j, "epoch_j", &e->epoch_j);
+    json_spread(j, "image_j", &e->image_j);
     json_spread(j, "epoch_cost", &e->epoch_cost);
     json_spread(j, "image_cost", &e->image_cost);
     json_spread(j, "device_peak", &e->device_peak);

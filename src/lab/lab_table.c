@@ -71,10 +71,13 @@ static void make_figures(table_writer *w, const lab_results *r, lab_table *out)
 
 static void make_resources(table_writer *w, const lab_results *r, lab_table *out)
 {
-    static const page_column columns[] = {{"Cell", true},  {"Framework", true}, {"Cores busy"},
-                                          {"Peak memory"}, {"Threads"},         {"Energy, J"}};
+    static const page_column columns[] = {{"Cell", true}, {"Framework", true}, {"Cores busy"}, {"Peak memory"},
+                                          {"Threads"},    {"Energy, J"},       {"J an epoch"}, {"J an image"}};
     const char *why = NULL;
-    table_begin(w, out, "Medians over the repeats", columns, 6);
+    bool energy = false, short_epochs = false;
+    for (int i = 0; i < r->entry_count; i++)
+        energy |= r->entries[i].energy_j.count > 0;
+    table_begin(w, out, "What a run took: medians over the repeats", columns, energy ? 8 : 5);
     for (int i = 0; i < r->entry_count; i++) {
         const result_entry *e = &r->entries[i];
         if (!e->done)
@@ -84,12 +87,20 @@ static void make_resources(table_writer *w, const lab_results *r, lab_table *out
         table_put(w, "%s", show_value(e->cpu_mean.median, UNIT_NONE).text);
         table_put(w, "%s", show_value(e->peak_rss.median, UNIT_BYTES).text);
         table_put(w, "%s", show_value(e->threads_max.median, UNIT_NONE).text);
-        table_put(w, "%s", show_value(e->energy_j.median, UNIT_NONE).text);
+        if (energy) {
+            table_put(w, "%s", show_value(e->energy_j.median, UNIT_NONE).text);
+            table_put(w, "%s", show_value(e->epoch_j.median, UNIT_NONE).text);
+            table_put(w, "%s", show_value(e->image_j.median, UNIT_NONE).text);
+        }
+        short_epochs |= e->energy_j.count && !e->epoch_j.count;
         if (isnan(e->energy_j.median) && e->row->energy_why)
             why = e->row->energy_why;
     }
     if (why)
-        table_note(w, "Energy is not readable: %s.", why);
+        table_note(w, "Energy is %s%s.", strncmp(why, "not readable", 12) == 0 ? "" : "not readable: ", why);
+    if (energy)
+        table_note(w, "Energy is that of all processors of the machine in the epochs%s.",
+                   short_epochs ? "; where they take less than a second it is too rough to be shared out" : "");
     table_end(w);
 }
 

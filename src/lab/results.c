@@ -269,6 +269,8 @@ static const struct {
     {offsetof(result_row, faults), offsetof(result_entry, faults)},
     {offsetof(result_row, read_bytes), offsetof(result_entry, read_bytes)},
     {offsetof(result_row, energy_j), offsetof(result_entry, energy_j)},
+    {offsetof(result_row, epoch_j), offsetof(result_entry, epoch_j)},
+    {offsetof(result_row, image_j), offsetof(result_entry, image_j)},
     {offsetof(result_row, epoch_cost), offsetof(result_entry, epoch_cost)},
     {offsetof(result_row, image_cost), offsetof(result_entry, image_cost)},
     {offsetof(result_row, device_peak), offsetof(result_entry, device_peak)},
@@ -339,12 +341,30 @@ static void fill_entry(const lab_results *r, result_entry *e, double *values)
     choose_row(r, e);
 }
 
+/* The processors' energy is a sum over the looks that fell into epochs, ten a second; where there was none it is of
+ * the whole run, and of few looks it is rough. So epochs must have taken a second together for it to be shared out.
+ */
+static const double least_epochs_s = 1;
+
+static void share_energy(result_row *row)
+{
+    double seconds = 0, images = 0;
+    for (int i = 0; i < row->epoch_count; i++) {
+        seconds += row->epochs[i].seconds;
+        images += row->epochs[i].images;
+    }
+    const bool enough = seconds >= least_epochs_s;
+    row->epoch_j = enough ? row->energy_j / row->epoch_count : NAN;
+    row->image_j = enough && images > 0 ? row->energy_j / images : NAN;
+}
+
 static void weigh_rows(lab_results *r)
 {
     const double per_second = r->price_per_hour > 0 ? r->price_per_hour / 3600 : NAN;
     for (int i = 0; i < r->row_count; i++) {
         r->rows[i].epoch_cost = r->rows[i].epoch_s * per_second;
         r->rows[i].image_cost = r->rows[i].image_s * per_second;
+        share_energy(&r->rows[i]);
         r->rows[i].gpu_epoch_j = r->rows[i].epoch_s * r->rows[i].gpu_power;
         r->rows[i].gpu_image_j = r->rows[i].image_s * r->rows[i].gpu_power;
     }

@@ -62,6 +62,7 @@ typedef struct result_row {
     double threads_max, children; /* processes beside the first */
     double ctx_switches, faults, read_bytes;
     double energy_j;
+    double epoch_j, image_j;          /* the same for an epoch and an image; by results_summarize */
     const char *energy_why;           /* it could not be read */
     double monitor_share;             /* of a core, that watching took */
     int time_digits, accuracy_digits; /* of a printed number; 0: measured, all of them count */
@@ -101,7 +102,7 @@ typedef struct result_entry {
     int done, rows;              /* of its rows */
     const char *status, *reason; /* "done" where at least one row is; else those of the first row */
     result_spread image_s, epoch_s, first_step_s, import_s, eval_s, accuracy, peak_rss, peak_pss, peak_swap, cpu_mean;
-    result_spread threads_max, children, ctx_switches, faults, read_bytes, energy_j;
+    result_spread threads_max, children, ctx_switches, faults, read_bytes, energy_j, epoch_j, image_j;
     result_spread epoch_cost, image_cost;
     result_spread device_peak, gpu_peak, gpu_busy, gpu_power, gpu_epoch_j, gpu_image_j;
     double fma_low, fma_high;
