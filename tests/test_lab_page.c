@@ -441,6 +441,11 @@ TEST(json_and_markdown)
     CHECK_HAS(k.text, "| pytorch | ");
     CHECK_HAS(k.text, "| Cell | Framework | Context switches | Page faults | Read from disk | Swap |");
     CHECK_HAS(k.text, "| 4,211 | 61,034 | 12.00 MB |");
+    CHECK(!strstr(k.text, "Not finished"));
+    CHECK_HAS(k.text, "\n## Conditions\n\nAn epoch's time goes from");
+    CHECK_HAS(k.text, "\n- processor: a CPU with 2 cores\n");
+    CHECK_HAS(k.text, "\n- Busy before a run: 0.0");
+    CHECK_HAS(k.text, "\n## The experiment\n\n    title      Made up\n    network    alexnet vgg16\n");
     drop(&k);
     campaign_end(&c);
 
@@ -449,6 +454,7 @@ TEST(json_and_markdown)
     CHECK_STATUS(lab_report_make(&c.pool, &c.r, &report), BRASA_OK);
     CHECK(lab_export_markdown(&report, keep, &k));
     CHECK_HAS(k.text, "\\<script>alert(1)\\</script>");
+    CHECK_HAS(k.text, "Not finished");
     CHECK_HAS(k.text, "\\|\"");
     drop(&k);
     CHECK(lab_export_json(&report, keep, &k));

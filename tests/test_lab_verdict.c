@@ -240,6 +240,21 @@ TEST(memory_and_accuracy)
     campaign_end(&c);
 }
 
+/* Who reads the words alone, on a terminal, must not take half a campaign for the whole. */
+TEST(not_finished)
+{
+    campaign c;
+    campaign_begin(&c, "half");
+    c.r.finished = false;
+    add_cell(&c, "alexnet", "synth:fire", 791, 1);
+    add_rows(&c, "brasa", "", 0.1, 0.01);
+    const lab_verdict v = verdict_of(&c);
+    CHECK_TEXT(v.headline,
+               "Not finished (`brasa lab run --resume 7` goes on); so far: brasa is fastest in 1 of 1 cells, in "
+               "which nobody else got through.");
+    campaign_end(&c);
+}
+
 TEST(nothing_at_all)
 {
     campaign c;

@@ -425,6 +425,38 @@ static void put_table(out *o, const lab_table *t)
     put_items(o, t->notes, t->note_count);
 }
 
+/* Lines as they are: four blanks in front of each make them code. */
+static void put_code(out *o, const char *text)
+{
+    while (*text) {
+        const size_t length = strcspn(text, "\n");
+        put_text(o, "    ");
+        put(o, text, length);
+        put_text(o, "\n");
+        text += length + (text[length] == '\n');
+    }
+}
+
+static void put_conditions(out *o, const lab_report *report)
+{
+    const lab_conditions *c = &report->conditions;
+    put_heading(o, "Conditions");
+    put_markdown(o, lab_clock_words);
+    put_text(o, "\n\n");
+    for (int i = 0; i < c->count; i++) {
+        put_text(o, "- ");
+        put_markdown(o, c->facts[i].name);
+        put_text(o, ": ");
+        put_markdown(o, c->facts[i].value);
+        put_text(o, "\n");
+    }
+    put_table(o, &report->tables.versions);
+    if (report->results->text && *report->results->text) {
+        put_heading(o, "The experiment");
+        put_code(o, report->results->text);
+    }
+}
+
 bool lab_export_markdown(const lab_report *report, export_sink write, void *user)
 {
     out o = {write, user, false};
@@ -452,7 +484,7 @@ bool lab_export_markdown(const lab_report *report, export_sink write, void *user
     put_table(&o, &report->tables.costs);
     put_table(&o, &report->tables.missing);
     put_table(&o, &report->tables.parity);
-    put_table(&o, &report->tables.versions);
+    put_conditions(&o, report);
     return !o.failed;
 }
 

@@ -12,7 +12,7 @@ typedef bool (*export_sink)(void *user, const char *text, size_t length);
 bool lab_export_csv(const lab_results *r, export_sink write, void *user);
 /* Everything. */
 bool lab_export_json(const lab_report *report, export_sink write, void *user);
-/* Verdict, alarms and tables. */
+/* Verdict, alarms, tables and conditions. */
 bool lab_export_markdown(const lab_report *report, export_sink write, void *user);
 /* One table, under a heading. */
 bool lab_export_table(const lab_table *t, export_sink write, void *user);

@@ -171,6 +171,8 @@ static void say_wins(speaker *s, int name, const wins *w)
 /* The one that is first most often makes the headline, the others, if any, follow in it. */
 static void say_headline(speaker *s)
 {
+    if (!s->r->finished)
+        say(s, "Not finished (`brasa lab run --resume %" PRId64 "` goes on); so far: ", s->r->id);
     if (!s->out->rank_count) {
         say(s, "Nobody got through: there is nothing to rank.");
         s->out->headline = end_sentence(s);
