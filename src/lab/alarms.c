@@ -8,7 +8,11 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MOST_PLACES = 4 /* that an alarm names; of more it tells the number */, PLACES_TEXT = 900 };
+enum {
+    MOST_PLACES = 4, /* that an alarm names; of more it tells the number */
+    PLACES_TEXT = 900,
+    FEWEST_REPEATS = 3, /* that have a spread to speak of */
+};
 
 static const struct {
     page_kind severity;
@@ -129,13 +133,20 @@ static void check_chance(finder *f)
     }
 }
 
+/* As many runs as have a spread; of what was published nobody knows it. */
+static bool has_spread(const finder *f, const result_spread *s)
+{
+    return s->count >= (f->r->published ? 1 : FEWEST_REPEATS);
+}
+
 /* Ten points below the best, with spreads that do not touch. */
 static void check_accuracies(finder *f)
 {
     for (int i = 0; i < f->r->entry_count; i++) {
         const result_entry *e = &f->r->entries[i], *best = e;
-        for (int k = 0; k < f->r->entry_count; k++)
-            if (f->r->entries[k].cell == e->cell && f->r->entries[k].accuracy.median > best->accuracy.median)
+        for (int k = 0; k < f->r->entry_count && has_spread(f, &e->accuracy); k++)
+            if (f->r->entries[k].cell == e->cell && has_spread(f, &f->r->entries[k].accuracy) &&
+                f->r->entries[k].accuracy.median > best->accuracy.median)
                 best = &f->r->entries[k];
         if (best->accuracy.median - e->accuracy.median >= 0.1 && best->accuracy.low > e->accuracy.high)
             put(f, ALARM_ACCURACY, name_of(f, e), "%s: %s, %s has %s", cell_of(f, e),
@@ -380,8 +391,6 @@ static const double spread_limit = 0.2;   /* between the extremes, of the median
 static const double load_limit = 0.25;    /* cores */
 static const double monitor_limit = 0.01; /* of a core */
 static const double calibration_limit = 1.1;
-enum { FEWEST_REPEATS = 3 };
-
 static void check_conditions(finder *f)
 {
     for (int i = 0; i < f->r->entry_count; i++) {
