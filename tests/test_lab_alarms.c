@@ -64,6 +64,27 @@ TEST(an_orderly_campaign_has_none)
     CHECK_INT(found.count, 0);
     for (int i = 0; i < found.count; i++)
         printf("%s\n", found.list[i].text);
+    for (int kind = 0; kind < ALARM_KINDS; kind++) {
+        CASE("%s", alarm_title((alarm_kind)kind));
+        CHECK_INT(found.looked[kind], kind != ALARM_CHANCE && kind != ALARM_ACCURACY && kind != ALARM_IDLE);
+    }
+    campaign_end(&c);
+}
+
+/* One network, one size, on the CPU, beside nothing published: most kinds have nothing to look at. */
+TEST(what_cannot_be_looked_for)
+{
+    campaign c;
+    campaign_begin(&c, "little");
+    add_cell(&c, "letter_mlp", "synth:letter,n=64", 64, 8);
+    add_rows(&c, "brasa", "", 0.001, 0.02);
+    add_rows(&c, "pytorch", "", 0.002, 0.02);
+    const lab_alarms found = alarms_of(&c);
+    CHECK_INT(found.count, 0);
+    CHECK(!found.looked[ALARM_GROWTH] && !found.looked[ALARM_WAITS] && !found.looked[ALARM_IDLE]);
+    CHECK(!found.looked[ALARM_OUT_OF_LINE] && !found.looked[ALARM_PUBLISHED] && !found.looked[ALARM_CHANCE]);
+    CHECK(found.looked[ALARM_EQUAL] && found.looked[ALARM_SPREAD] && found.looked[ALARM_SWAP]);
+    CHECK(found.looked[ALARM_LOAD] && found.looked[ALARM_CALIBRATION] && found.looked[ALARM_MONITOR]);
     campaign_end(&c);
 }
 

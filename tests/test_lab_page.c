@@ -318,6 +318,9 @@ TEST(charts_of_a_grid)
     kept k = page_of(&c, &report);
     CHECK_INT(times(k.text, "<figcaption>letter_mlp on synth:letter,n=64</figcaption>"), 1);
     CHECK_INT(times(k.text, "<figcaption>letter_mlp on synth:letter,n=96</figcaption>"), 1);
+    CHECK_HAS(k.text,
+              "Looked for, and not found: time does not grow with the data; equal to all digits; swap in use;");
+    CHECK_HAS(k.text, "could be seen: accuracy at chance level; accuracy far below another&#39;s; the same time on");
     drop(&k);
     campaign_end(&c);
 }

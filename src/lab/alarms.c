@@ -66,6 +66,7 @@ typedef struct finder {
     const lab_results *r;
     found *list;
     int count, room;
+    bool looked[ALARM_KINDS];
     bool failed; /* out of memory */
 } finder;
 
@@ -125,6 +126,7 @@ static void check_chance(finder *f)
         const result_cell *c = &f->r->cells[e->cell];
         if (c->classes < 2 || !isfinite(e->accuracy.median))
             continue;
+        f->looked[ALARM_CHANCE] = true;
         const double chance = 1.0 / (double)c->classes;
         const double noise = c->test_images > 0 ? 2 * sqrt(chance * (1 - chance) / (double)c->test_images) : 0;
         if (e->accuracy.median <= chance + fmax(0.1 * chance, noise))
@@ -145,9 +147,11 @@ static void check_accuracies(finder *f)
     for (int i = 0; i < f->r->entry_count; i++) {
         const result_entry *e = &f->r->entries[i], *best = e;
         for (int k = 0; k < f->r->entry_count && has_spread(f, &e->accuracy); k++)
-            if (f->r->entries[k].cell == e->cell && has_spread(f, &f->r->entries[k].accuracy) &&
-                f->r->entries[k].accuracy.median > best->accuracy.median)
-                best = &f->r->entries[k];
+            if (k != i && f->r->entries[k].cell == e->cell && has_spread(f, &f->r->entries[k].accuracy)) {
+                f->looked[ALARM_ACCURACY] = true;
+                if (f->r->entries[k].accuracy.median > best->accuracy.median)
+                    best = &f->r->entries[k];
+            }
         if (best->accuracy.median - e->accuracy.median >= 0.1 && best->accuracy.low > e->accuracy.high)
             put(f, ALARM_ACCURACY, name_of(f, e), "%s: %s, %s has %s", cell_of(f, e),
                 show_value(e->accuracy.median, UNIT_SHARE).text, name_of(f, best),
@@ -180,6 +184,7 @@ static void check_growth(finder *f)
         const result_entry *e = &f->r->entries[i], *small = e->done ? next_smaller(f->r, e) : NULL;
         if (!small)
             continue;
+        f->looked[ALARM_GROWTH] = true;
         const double data = (double)f->r->cells[e->cell].images / (double)f->r->cells[small->cell].images;
         const double time = data * e->image_s.median / small->image_s.median, off = time / data;
         if (isfinite(off) && (off > growth_limit || off < 1 / growth_limit))
@@ -198,6 +203,7 @@ static void check_equal(finder *f)
             const char *other = f->r->cells[b->cell].title;
             if (!row_done(a) || !row_done(b))
                 continue;
+            f->looked[ALARM_EQUAL] = true;
             const bool same_peer = strcmp(a->name, b->name) == 0;
             if (a->epoch_s == b->epoch_s && (!a->time_digits || a->time_digits >= 4))
                 put(f, ALARM_EQUAL, a->name, "%.7g s: %s and %s%s%s", a->epoch_s, f->r->cells[a->cell].title, other,
@@ -242,6 +248,7 @@ static void check_waiting(finder *f)
             least = fmin(least, e->image_s.median);
             most = fmax(most, e->image_s.median);
         }
+        f->looked[ALARM_WAITS] |= networks >= 3;
         if (networks >= 3 && most / least <= waits_limit)
             put(f, ALARM_WAITS, name_of(f, first), "%s to %s on %d networks, %s, %s", per_image(least).text,
                 per_image(most).text, networks, f->r->cells[first->cell].what.device,
@@ -255,7 +262,10 @@ static void check_idle(finder *f)
 {
     for (int i = 0; i < f->r->entry_count; i++) {
         const result_entry *e = &f->r->entries[i];
-        if (cell_on_gpu(&f->r->cells[e->cell]) && e->gpu_busy.median < idle_limit)
+        if (!cell_on_gpu(&f->r->cells[e->cell]) || !e->gpu_busy.count)
+            continue;
+        f->looked[ALARM_IDLE] = true;
+        if (e->gpu_busy.median < idle_limit)
             put(f, ALARM_IDLE, name_of(f, e), "%s: busy %s of the time", cell_of(f, e),
                 show_value(e->gpu_busy.median, UNIT_SHARE).text);
     }
@@ -328,6 +338,7 @@ static void check_lines(finder *f)
         fill_grid(f, cell, g);
         if (g->rows < 3 || g->columns < 3) /* of two nobody knows which one is odd */
             continue;
+        f->looked[ALARM_OUT_OF_LINE] = true;
         polish(g);
         for (int i = 0; i < g->rows; i++)
             for (int k = 0; k < g->columns; k++)
@@ -360,6 +371,7 @@ static void check_published_on(finder *f, bool cpu, double *ratios)
         if ((strcmp(f->r->cells[f->r->entries[i].cell].what.device, "cpu") == 0) == cpu)
             ratios[count++] = ratio_of(f, &f->r->entries[i], &published);
     const result_spread machines = spread_of(ratios, count);
+    f->looked[ALARM_PUBLISHED] |= machines.count >= FEWEST_RATIOS;
     for (int i = 0; i < f->r->entry_count && machines.count >= FEWEST_RATIOS; i++) {
         const result_entry *e = &f->r->entries[i];
         const double off = ratio_of(f, e, &published) / machines.median;
@@ -396,6 +408,10 @@ static void check_conditions(finder *f)
     for (int i = 0; i < f->r->entry_count; i++) {
         const result_entry *e = &f->r->entries[i];
         const result_spread *s = &e->image_s;
+        f->looked[ALARM_SWAP] |= isfinite(e->swap);
+        f->looked[ALARM_SPREAD] |= s->count >= FEWEST_REPEATS;
+        f->looked[ALARM_LOAD] |= isfinite(e->load);
+        f->looked[ALARM_MONITOR] |= isfinite(e->monitor);
         if (e->swap > swap_limit)
             put(f, ALARM_SWAP, name_of(f, e), "%s: %s", cell_of(f, e), show_value(e->swap, UNIT_BYTES).text);
         if (s->count >= FEWEST_REPEATS && (s->high - s->low) / s->median > spread_limit)
@@ -432,6 +448,7 @@ static void check_calibration(finder *f)
                 low = fmin(low, f->r->entries[i].fma_low);
                 high = fmax(high, f->r->entries[i].fma_high);
             }
+        f->looked[ALARM_CALIBRATION] |= high > 0;
         if (high / low > calibration_limit)
             put(f, ALARM_CALIBRATION, "", "%s: %.1f to %.1f GFLOP/s", f->r->cells[cell].title, low, high);
     }
@@ -470,6 +487,7 @@ brasa_status alarms_find(pool *p, const lab_results *r, lab_alarms *out)
     out->list = pool_get(p, (size_t)f.count + 1, sizeof *out->list);
     if (f.failed || !out->list)
         return BRASA_OUT_OF_MEMORY;
+    memcpy(out->looked, f.looked, sizeof out->looked);
     for (int kind = 0; kind < ALARM_KINDS; kind++)
         for (int i = 0; i < f.count; i++) {
             const found *a = &f.list[i];

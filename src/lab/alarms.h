@@ -37,6 +37,7 @@ typedef struct lab_alarm {
 typedef struct lab_alarms {
     lab_alarm *list; /* by kind */
     int count;
+    bool looked[ALARM_KINDS]; /* the campaign has numbers in which it could have been found */
 } lab_alarms;
 
 brasa_status alarms_find(pool *p, const lab_results *r, lab_alarms *out);

@@ -51,26 +51,37 @@ static void put_outcome(page *to, const lab_report *report)
     page_list(to, report->verdict.lines, report->verdict.count);
 }
 
-static void put_alarms(page *to, const lab_alarms *a)
+/* "begin: one; two; three." of the kinds that did not ring, and were looked for or were not. */
+static void list_quiet(const lab_alarms *a, bool looked, const char *begin, char *text, size_t size)
 {
-    char text[800] = "Looked for, and not found:";
-    page_section(to, "Alarms");
-    for (int i = 0; i < a->count; i++)
-        page_notice(to, a->list[i].severity, a->list[i].text);
-    int quiet = 0;
+    int count = 0;
+    text[0] = '\0';
     for (int kind = 0; kind < ALARM_KINDS; kind++) {
         bool rang = false;
         for (int i = 0; i < a->count; i++)
             rang |= (int)a->list[i].kind == kind;
         const size_t used = strlen(text);
-        if (!rang)
-            snprintf(text + used, sizeof text - used, "%s %s", quiet++ ? ";" : "", alarm_title((alarm_kind)kind));
+        if (!rang && a->looked[kind] == looked)
+            snprintf(text + used, size - used, "%s %s", count++ ? ";" : begin, alarm_title((alarm_kind)kind));
     }
-    if (quiet) {
-        const size_t used = strlen(text);
-        snprintf(text + used, sizeof text - used, ".");
+    const size_t used = strlen(text);
+    if (count)
+        snprintf(text + used, size - used, ".");
+}
+
+static void put_alarms(page *to, const lab_alarms *a)
+{
+    char text[800];
+    page_section(to, "Alarms");
+    for (int i = 0; i < a->count; i++)
+        page_notice(to, a->list[i].severity, a->list[i].text);
+    list_quiet(a, true, "Looked for, and not found:", text, sizeof text);
+    if (*text)
         page_notice(to, PAGE_GOOD, text);
-    }
+    list_quiet(a, false, "Not looked for, as this campaign has no numbers in which it could be seen:", text,
+               sizeof text);
+    if (*text)
+        page_remark(to, text);
 }
 
 static void put_beside(page *to, const lab_tables *t)
