@@ -189,6 +189,15 @@ TEST(equal_numbers)
     found = alarms_of(&c);
     check_only(&found, ALARM_EQUAL, "pytorch", "accuracy 75.00 %");
     campaign_end(&c);
+
+    begin_orderly(&c); /* every repeat is a copy: one place, not three */
+    for (int repeat = 1; repeat <= 3; repeat++)
+        row_of(&c, 5, "brasa", repeat)->epoch_s = row_of(&c, 3, "pytorch", repeat)->epoch_s;
+    found = alarms_of(&c);
+    check_only(&found, ALARM_EQUAL, "brasa", "resnet50 on synth:fire,n=6003");
+    if (found.count)
+        CHECK(!strchr(found.list[0].text, ';'));
+    campaign_end(&c);
 }
 
 TEST(a_device_that_waits)
@@ -271,7 +280,8 @@ TEST(conditions)
         const char *who, *part;
     } faults[] = {
         {ALARM_SWAP, offsetof(result_row, peak_swap), 5e8, "brasa", "500.0 MB"},
-        {ALARM_LOAD, offsetof(result_row, load_before), 0.9, "brasa", "0.90 cores"},
+        {ALARM_LOAD, offsetof(result_row, load_before), 0.9, "",
+         "1 of 24 times; the most, 0.90 cores, before brasa, mobilenet_v2 on synth:fire,n=791"},
         {ALARM_MONITOR, offsetof(result_row, monitor_share), 0.03, "brasa", "3.00 % of a core"},
         {ALARM_CALIBRATION, offsetof(result_row, fma_gflops), 80, "", "80.0 to"},
     };
@@ -298,7 +308,20 @@ TEST(spread)
     add_cell(&c, "alexnet", "synth:fire,n=791", 791, 8);
     add_row(&c, "brasa", "", 1, 0.02);
     found = alarms_of(&c);
-    check_only(&found, ALARM_SPREAD, "", "1 of 25 times are of fewer than 3 repeats");
+    check_only(&found, ALARM_FEW, "", "Too few repeats to rank: 1 of 25 times are of fewer than 3 repeats");
+    campaign_end(&c);
+}
+
+/* On a busy machine one warning, however many were there. */
+TEST(busy_for_everybody)
+{
+    campaign c;
+    begin_orderly(&c);
+    for (int i = 0; i < c.r.row_count; i++)
+        c.r.rows[i].load_before = 0.5;
+    row_of(&c, 3, "pytorch", 2)->load_before = 1.25;
+    const lab_alarms found = alarms_of(&c);
+    check_only(&found, ALARM_LOAD, "", "24 of 24 times; the most, 1.25 cores, before pytorch");
     campaign_end(&c);
 }
 

@@ -40,10 +40,11 @@ static const struct {
     [ALARM_SWAP] = {PAGE_ALARM, "swap in use", "Such times are those of the disk."},
     [ALARM_SPREAD] = {PAGE_WARNING, "spread too large to rank",
                       "Repeat the run on a quiet machine before believing its rank."},
+    [ALARM_FEW] = {PAGE_WARNING, "too few repeats to rank", "With `repeats 3` the experiment tells."},
     [ALARM_CALIBRATION] = {PAGE_WARNING, "the machine was not equally fast",
                            "The same multiply-adds took longer before one run than before another: the clock rate "
                            "changed, or the processor was shared."},
-    [ALARM_LOAD] = {PAGE_WARNING, "the machine was busy before the run", "Times may be too long."},
+    [ALARM_LOAD] = {PAGE_WARNING, "the machine was busy before a run", "Times may be too long."},
     [ALARM_MONITOR] = {PAGE_WARNING, "watching cost more than 1 %", "Times may be too long."},
 };
 
@@ -194,25 +195,49 @@ static void check_growth(finder *f)
 }
 
 /* Printed numbers count from four digits on. Measured accuracies are shares of few images and often agree; with the
- * loss, to all of its digits, they do not. */
+ * loss, to all of its digits, they do not. Whether the two rows told of something. */
+static bool compare_rows(finder *f, const result_row *a, const result_row *b)
+{
+    const char *here = f->r->cells[a->cell].title, *there = f->r->cells[b->cell].title;
+    const bool same_peer = strcmp(a->name, b->name) == 0;
+    const bool times = a->epoch_s == b->epoch_s && (!a->time_digits || a->time_digits >= 4);
+    const bool accuracies = a->accuracy == b->accuracy &&
+                            (a->accuracy_digits ? a->accuracy_digits >= 4 : !same_peer && a->loss == b->loss);
+    if (times)
+        put(f, ALARM_EQUAL, a->name, "%.7g s: %s and %s%s%s", a->epoch_s, here, there, same_peer ? "" : " of ",
+            same_peer ? "" : b->name);
+    if (accuracies)
+        put(f, ALARM_EQUAL, a->name, "accuracy %s: %s and %s%s%s", show_value(a->accuracy, UNIT_SHARE).text, here,
+            there, same_peer ? "" : " of ", same_peer ? "" : b->name);
+    return times || accuracies;
+}
+
+/* Each row with all before it, entry by entry: what two entries have in common in every repeat is told once. */
 static void check_equal(finder *f)
 {
-    for (int i = 0; i < f->r->row_count; i++)
-        for (int k = 0; k < i; k++) {
-            const result_row *a = &f->r->rows[i], *b = &f->r->rows[k];
-            const char *other = f->r->cells[b->cell].title;
-            if (!row_done(a) || !row_done(b))
-                continue;
-            f->looked[ALARM_EQUAL] = true;
-            const bool same_peer = strcmp(a->name, b->name) == 0;
-            if (a->epoch_s == b->epoch_s && (!a->time_digits || a->time_digits >= 4))
-                put(f, ALARM_EQUAL, a->name, "%.7g s: %s and %s%s%s", a->epoch_s, f->r->cells[a->cell].title, other,
-                    same_peer ? "" : " of ", same_peer ? "" : b->name);
-            if (a->accuracy == b->accuracy &&
-                (a->accuracy_digits ? a->accuracy_digits >= 4 : !same_peer && a->loss == b->loss))
-                put(f, ALARM_EQUAL, a->name, "accuracy %s: %s and %s%s%s", show_value(a->accuracy, UNIT_SHARE).text,
-                    f->r->cells[a->cell].title, other, same_peer ? "" : " of ", same_peer ? "" : b->name);
-        }
+    const lab_results *r = f->r;
+    int *entry = pool_get(f->pool, (size_t)r->row_count + 1, sizeof *entry);  /* of each row; -1: not done */
+    bool *told = pool_get(f->pool, (size_t)r->entry_count + 1, sizeof *told); /* of each other entry */
+    if (!entry || !told) {
+        f->failed = true;
+        return;
+    }
+    for (int i = 0; i < r->row_count; i++) {
+        entry[i] = -1;
+        for (int e = 0; e < r->entry_count && row_done(&r->rows[i]); e++)
+            if (r->entries[e].cell == r->rows[i].cell && strcmp(name_of(f, &r->entries[e]), r->rows[i].name) == 0)
+                entry[i] = e;
+    }
+    for (int e = 0; e < r->entry_count; e++) {
+        memset(told, 0, (size_t)r->entry_count * sizeof *told);
+        for (int i = 0; i < r->row_count; i++)
+            for (int k = 0; k < r->row_count && entry[i] == e; k++) {
+                if (entry[k] < 0 || entry[k] > e || (entry[k] == e && k >= i))
+                    continue;
+                f->looked[ALARM_EQUAL] = true;
+                told[entry[k]] = told[entry[k]] || compare_rows(f, &r->rows[i], &r->rows[k]);
+            }
+    }
 }
 
 /* Three networks or more within 15 %, where the work of networks differs many times. */
@@ -410,19 +435,34 @@ static void check_conditions(finder *f)
         const result_spread *s = &e->image_s;
         f->looked[ALARM_SWAP] |= isfinite(e->swap);
         f->looked[ALARM_SPREAD] |= s->count >= FEWEST_REPEATS;
-        f->looked[ALARM_LOAD] |= isfinite(e->load);
         f->looked[ALARM_MONITOR] |= isfinite(e->monitor);
         if (e->swap > swap_limit)
             put(f, ALARM_SWAP, name_of(f, e), "%s: %s", cell_of(f, e), show_value(e->swap, UNIT_BYTES).text);
         if (s->count >= FEWEST_REPEATS && (s->high - s->low) / s->median > spread_limit)
             put(f, ALARM_SPREAD, name_of(f, e), "%s: %s to %s", cell_of(f, e), per_image(s->low).text,
                 per_image(s->high).text);
-        if (e->load > load_limit)
-            put(f, ALARM_LOAD, name_of(f, e), "%s: %.2f cores", cell_of(f, e), e->load);
         if (e->monitor > monitor_limit)
             put(f, ALARM_MONITOR, name_of(f, e), "%s: %s of a core", cell_of(f, e),
                 show_value(e->monitor, UNIT_SHARE).text);
     }
+}
+
+/* One warning for all: a machine is busy for everybody, in turns. */
+static void check_load(finder *f)
+{
+    const result_entry *worst = NULL;
+    int busy = 0, entries = 0;
+    for (int i = 0; i < f->r->entry_count; i++) {
+        const result_entry *e = &f->r->entries[i];
+        entries += isfinite(e->load);
+        busy += e->load > load_limit;
+        if (isfinite(e->load) && (!worst || e->load > worst->load))
+            worst = e;
+    }
+    f->looked[ALARM_LOAD] = entries > 0;
+    if (busy)
+        put(f, ALARM_LOAD, "", "%d of %d times; the most, %.2f cores, before %s, %s", busy, entries, worst->load,
+            name_of(f, worst), cell_of(f, worst));
 }
 
 static void check_repeats(finder *f)
@@ -432,8 +472,9 @@ static void check_repeats(finder *f)
         entries += f->r->entries[i].done > 0;
         few += f->r->entries[i].done > 0 && f->r->entries[i].done < FEWEST_REPEATS;
     }
+    f->looked[ALARM_FEW] = entries > 0;
     if (few)
-        put(f, ALARM_SPREAD, "",
+        put(f, ALARM_FEW, "",
             "%d of %d times are of fewer than %d repeats, so that nobody knows how far they lie apart", few, entries,
             FEWEST_REPEATS);
 }
@@ -479,6 +520,7 @@ brasa_status alarms_find(pool *p, const lab_results *r, lab_alarms *out)
     check_idle(&f);
     check_lines(&f);
     check_conditions(&f);
+    check_load(&f);
     check_calibration(&f);
     if (!r->published) {
         check_published(&f);

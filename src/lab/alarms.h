@@ -20,7 +20,8 @@ typedef enum alarm_kind {
     ALARM_OUT_OF_LINE, /* a time that fits neither the peer's others nor the others' on that network */
     ALARM_PUBLISHED,   /* far off the published one */
     ALARM_SWAP,
-    ALARM_SPREAD,      /* repeats lie too far apart, or are too few, to rank */
+    ALARM_SPREAD,      /* repeats lie too far apart to rank */
+    ALARM_FEW,         /* or are too few */
     ALARM_CALIBRATION, /* the machine itself was not equally fast */
     ALARM_LOAD,        /* something else was running */
     ALARM_MONITOR,     /* watching cost too much */
