@@ -1,18 +1,11 @@
-/* alarms.c - see alarms.h. A check puts what it finds on a list, by kind and peer: one alarm for all places. */
-#include "lab/alarms.h"
-#include "lab/reference.h"
-#include "report/figures.h"
+/* alarms.c - see alarms.h. A check puts what it finds on a list, by kind and peer: one alarm for all places. Those
+ * about times beside others are in alarms_beside.c. */
+#include "lab/alarms_parts.h"
 
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-
-enum {
-    MOST_PLACES = 4, /* that an alarm names; of more it tells the number */
-    PLACES_TEXT = 900,
-    FEWEST_REPEATS = 3, /* that have a spread to speak of */
-};
 
 static const struct {
     page_kind severity;
@@ -40,7 +33,7 @@ static const struct {
     [ALARM_SWAP] = {PAGE_ALARM, "swap in use", "Such times are those of the disk."},
     [ALARM_SPREAD] = {PAGE_WARNING, "spread too large to rank",
                       "Repeat the run on a quiet machine before believing its rank."},
-    [ALARM_FEW] = {PAGE_WARNING, "too few repeats to rank", "With `repeats 3` the experiment tells."},
+    [ALARM_FEW] = {PAGE_WARNING, "too few repeats to rank", "Set `repeats 3` or more in the experiment."},
     [ALARM_CALIBRATION] = {PAGE_WARNING, "the machine was not equally fast",
                            "The same multiply-adds took longer before one run than before another: the clock rate "
                            "changed, or the processor was shared."},
@@ -54,22 +47,6 @@ const char *alarm_title(alarm_kind kind)
 }
 
 /* --- the list ------------------------------------------------------------------------------------------------ */
-
-typedef struct found {
-    alarm_kind kind;
-    const char *who;
-    int places;
-    char text[PLACES_TEXT];
-} found;
-
-typedef struct finder {
-    pool *pool;
-    const lab_results *r;
-    found *list;
-    int count, room;
-    bool looked[ALARM_KINDS];
-    bool failed; /* out of memory */
-} finder;
 
 static found *find_alarm(finder *f, alarm_kind kind, const char *who)
 {
@@ -86,9 +63,7 @@ static found *find_alarm(finder *f, alarm_kind kind, const char *who)
     return &list[f->count++];
 }
 
-/* One more place where it is so. */
-static void put(finder *f, alarm_kind kind, const char *who, const char *format, ...) BRASA_PRINTF(4, 5);
-static void put(finder *f, alarm_kind kind, const char *who, const char *format, ...)
+void alarm_put(finder *f, alarm_kind kind, const char *who, const char *format, ...)
 {
     found *a = find_alarm(f, kind, who);
     if (!a || a->places++ >= MOST_PLACES)
@@ -100,21 +75,6 @@ static void put(finder *f, alarm_kind kind, const char *who, const char *format,
     if (used < sizeof a->text)
         vsnprintf(a->text + used, sizeof a->text - used, format, args);
     va_end(args);
-}
-
-static const char *name_of(const finder *f, const result_entry *e)
-{
-    return f->r->names[e->name];
-}
-
-static const char *cell_of(const finder *f, const result_entry *e)
-{
-    return f->r->cells[e->cell].title;
-}
-
-static shown per_image(double seconds)
-{
-    return show_value(seconds, UNIT_SECONDS_PER_IMAGE);
 }
 
 /* --- accuracy ------------------------------------------------------------------------------------------------ */
@@ -131,8 +91,8 @@ static void check_chance(finder *f)
         const double chance = 1.0 / (double)c->classes;
         const double noise = c->test_images > 0 ? 2 * sqrt(chance * (1 - chance) / (double)c->test_images) : 0;
         if (e->accuracy.median <= chance + fmax(0.1 * chance, noise))
-            put(f, ALARM_CHANCE, name_of(f, e), "%s: %s, guessing gives %s", c->title,
-                show_value(e->accuracy.median, UNIT_SHARE).text, show_value(chance, UNIT_SHARE).text);
+            alarm_put(f, ALARM_CHANCE, name_of(f, e), "%s: %s, guessing gives %s", c->title,
+                      show_value(e->accuracy.median, UNIT_SHARE).text, show_value(chance, UNIT_SHARE).text);
     }
 }
 
@@ -154,9 +114,9 @@ static void check_accuracies(finder *f)
                     best = &f->r->entries[k];
             }
         if (best->accuracy.median - e->accuracy.median >= 0.1 && best->accuracy.low > e->accuracy.high)
-            put(f, ALARM_ACCURACY, name_of(f, e), "%s: %s, %s has %s", cell_of(f, e),
-                show_value(e->accuracy.median, UNIT_SHARE).text, name_of(f, best),
-                show_value(best->accuracy.median, UNIT_SHARE).text);
+            alarm_put(f, ALARM_ACCURACY, name_of(f, e), "%s: %s, %s has %s", cell_of(f, e),
+                      show_value(e->accuracy.median, UNIT_SHARE).text, name_of(f, best),
+                      show_value(best->accuracy.median, UNIT_SHARE).text);
     }
 }
 
@@ -189,8 +149,8 @@ static void check_growth(finder *f)
         const double data = (double)f->r->cells[e->cell].images / (double)f->r->cells[small->cell].images;
         const double time = data * e->image_s.median / small->image_s.median, off = time / data;
         if (isfinite(off) && (off > growth_limit || off < 1 / growth_limit))
-            put(f, ALARM_GROWTH, name_of(f, e), "%s: %.1f times %s images take %.1f times as long", cell_of(f, e),
-                data, show_count(f->r->cells[small->cell].images).text, time);
+            alarm_put(f, ALARM_GROWTH, name_of(f, e), "%s: %.1f times %s images take %.1f times as long",
+                      cell_of(f, e), data, show_count(f->r->cells[small->cell].images).text, time);
     }
 }
 
@@ -204,11 +164,11 @@ static bool compare_rows(finder *f, const result_row *a, const result_row *b)
     const bool accuracies = a->accuracy == b->accuracy &&
                             (a->accuracy_digits ? a->accuracy_digits >= 4 : !same_peer && a->loss == b->loss);
     if (times)
-        put(f, ALARM_EQUAL, a->name, "%.7g s: %s and %s%s%s", a->epoch_s, here, there, same_peer ? "" : " of ",
-            same_peer ? "" : b->name);
+        alarm_put(f, ALARM_EQUAL, a->name, "%.7g s: %s and %s%s%s", a->epoch_s, here, there, same_peer ? "" : " of ",
+                  same_peer ? "" : b->name);
     if (accuracies)
-        put(f, ALARM_EQUAL, a->name, "accuracy %s: %s and %s%s%s", show_value(a->accuracy, UNIT_SHARE).text, here,
-            there, same_peer ? "" : " of ", same_peer ? "" : b->name);
+        alarm_put(f, ALARM_EQUAL, a->name, "accuracy %s: %s and %s%s%s", show_value(a->accuracy, UNIT_SHARE).text,
+                  here, there, same_peer ? "" : " of ", same_peer ? "" : b->name);
     return times || accuracies;
 }
 
@@ -275,9 +235,9 @@ static void check_waiting(finder *f)
         }
         f->looked[ALARM_WAITS] |= networks >= 3;
         if (networks >= 3 && most / least <= waits_limit)
-            put(f, ALARM_WAITS, name_of(f, first), "%s to %s on %d networks, %s, %s", per_image(least).text,
-                per_image(most).text, networks, f->r->cells[first->cell].what.device,
-                f->r->cells[first->cell].what.data);
+            alarm_put(f, ALARM_WAITS, name_of(f, first), "%s to %s on %d networks, %s, %s", per_image(least).text,
+                      per_image(most).text, networks, f->r->cells[first->cell].what.device,
+                      f->r->cells[first->cell].what.data);
     }
 }
 
@@ -291,134 +251,9 @@ static void check_idle(finder *f)
             continue;
         f->looked[ALARM_IDLE] = true;
         if (e->gpu_busy.median < idle_limit)
-            put(f, ALARM_IDLE, name_of(f, e), "%s: busy %s of the time", cell_of(f, e),
-                show_value(e->gpu_busy.median, UNIT_SHARE).text);
+            alarm_put(f, ALARM_IDLE, name_of(f, e), "%s: busy %s of the time", cell_of(f, e),
+                      show_value(e->gpu_busy.median, UNIT_SHARE).text);
     }
-}
-
-/* --- out of line: logarithms of times are, about, one number for the peer plus one for the cell --------------- */
-
-enum { LINES = 24, SWEEPS = 10 };
-static const double line_limit = 5;
-
-typedef struct grid {
-    int rows, columns;
-    const result_entry *entry[LINES][LINES];
-    double left[LINES][LINES]; /* what the two numbers do not explain; NAN: no time */
-} grid;
-
-/* The cells that are like this one but for network and data. */
-static void fill_grid(const finder *f, int cell, grid *g)
-{
-    int cells[LINES];
-    g->rows = f->r->name_count < LINES ? f->r->name_count : LINES;
-    g->columns = 0;
-    for (int c = cell; c < f->r->cell_count && g->columns < LINES; c++)
-        if (cells_alike(&f->r->cells[c], &f->r->cells[cell], DIFFERENT_NETWORK | DIFFERENT_DATA))
-            cells[g->columns++] = c;
-    for (int i = 0; i < g->rows; i++)
-        for (int k = 0; k < g->columns; k++) {
-            const result_entry *e = results_entry(f->r, cells[k], i);
-            g->entry[i][k] = e;
-            g->left[i][k] = e && e->image_s.median > 0 ? log(e->image_s.median) : NAN;
-        }
-}
-
-/* Tukey's median polish: takes medians of rows, then of columns, away until little is left of what is usual. */
-static void polish(grid *g)
-{
-    double values[LINES];
-    for (int sweep = 0; sweep < SWEEPS; sweep++) {
-        for (int i = 0; i < g->rows; i++) {
-            memcpy(values, g->left[i], sizeof values);
-            const result_spread s = spread_of(values, g->columns);
-            for (int k = 0; k < g->columns && s.count; k++)
-                g->left[i][k] -= s.median;
-        }
-        for (int k = 0; k < g->columns; k++) {
-            for (int i = 0; i < g->rows; i++)
-                values[i] = g->left[i][k];
-            const result_spread s = spread_of(values, g->rows);
-            for (int i = 0; i < g->rows && s.count; i++)
-                g->left[i][k] -= s.median;
-        }
-    }
-}
-
-static bool starts_group(const finder *f, int cell)
-{
-    for (int c = 0; c < cell; c++)
-        if (cells_alike(&f->r->cells[c], &f->r->cells[cell], DIFFERENT_NETWORK | DIFFERENT_DATA))
-            return false;
-    return true;
-}
-
-static void check_lines(finder *f)
-{
-    grid *g = pool_get(f->pool, 1, sizeof *g);
-    f->failed |= !g;
-    for (int cell = 0; g && cell < f->r->cell_count; cell++) {
-        if (!starts_group(f, cell))
-            continue;
-        fill_grid(f, cell, g);
-        if (g->rows < 3 || g->columns < 3) /* of two nobody knows which one is odd */
-            continue;
-        f->looked[ALARM_OUT_OF_LINE] = true;
-        polish(g);
-        for (int i = 0; i < g->rows; i++)
-            for (int k = 0; k < g->columns; k++)
-                if (fabs(g->left[i][k]) > log(line_limit))
-                    put(f, ALARM_OUT_OF_LINE, name_of(f, g->entry[i][k]), "%s: %s, %.0f times %s than expected",
-                        cell_of(f, g->entry[i][k]), per_image(g->entry[i][k]->image_s.median).text,
-                        exp(fabs(g->left[i][k])), g->left[i][k] > 0 ? "more" : "less");
-    }
-}
-
-/* --- beside the published ------------------------------------------------------------------------------------ */
-
-/* Machines differ, so the median of all ratios of mine to theirs, an image each, counts as the difference between the
- * machines, and a row is far off where its own ratio is five times that or a fifth of it. Three ratios are the fewest
- * that have a median worth the name; with fewer nothing is said. */
-static const double published_limit = 5;
-enum { FEWEST_RATIOS = 3 };
-
-static double ratio_of(const finder *f, const result_entry *e, const reference_row **published)
-{
-    *published = e->done ? reference_find(&f->r->cells[e->cell], e->row->peer, REFERENCE_TIME) : NULL;
-    return *published ? e->image_s.median / reference_value(*published) : NAN;
-}
-
-static void check_published_on(finder *f, bool cpu, double *ratios)
-{
-    const reference_row *published;
-    int count = 0;
-    for (int i = 0; i < f->r->entry_count; i++)
-        if ((strcmp(f->r->cells[f->r->entries[i].cell].what.device, "cpu") == 0) == cpu)
-            ratios[count++] = ratio_of(f, &f->r->entries[i], &published);
-    const result_spread machines = spread_of(ratios, count);
-    f->looked[ALARM_PUBLISHED] |= machines.count >= FEWEST_RATIOS;
-    for (int i = 0; i < f->r->entry_count && machines.count >= FEWEST_RATIOS; i++) {
-        const result_entry *e = &f->r->entries[i];
-        const double off = ratio_of(f, e, &published) / machines.median;
-        if ((strcmp(f->r->cells[e->cell].what.device, "cpu") == 0) != cpu || !isfinite(off) ||
-            (off < published_limit && off > 1 / published_limit))
-            continue;
-        const char *note = reference_note(published);
-        put(f, ALARM_PUBLISHED, name_of(f, e),
-            "%s: %s, published %s (%s, %s); %.1f times %s than the %.2g times that lie between the machines by the "
-            "median of %d rows%s%s",
-            cell_of(f, e), per_image(e->image_s.median).text, per_image(reference_value(published)).text,
-            published->study, published->source, off > 1 ? off : 1 / off, off > 1 ? "more" : "less", machines.median,
-            machines.count, note ? "; but of the published: " : "", note ? note : "");
-    }
-}
-
-static void check_published(finder *f)
-{
-    double *ratios = pool_get(f->pool, (size_t)f->r->entry_count + 1, sizeof *ratios);
-    f->failed |= !ratios;
-    for (int cpu = 0; ratios && cpu < 2; cpu++)
-        check_published_on(f, cpu, ratios);
 }
 
 /* --- conditions ---------------------------------------------------------------------------------------------- */
@@ -437,13 +272,13 @@ static void check_conditions(finder *f)
         f->looked[ALARM_SPREAD] |= s->count >= FEWEST_REPEATS;
         f->looked[ALARM_MONITOR] |= isfinite(e->monitor);
         if (e->swap > swap_limit)
-            put(f, ALARM_SWAP, name_of(f, e), "%s: %s", cell_of(f, e), show_value(e->swap, UNIT_BYTES).text);
+            alarm_put(f, ALARM_SWAP, name_of(f, e), "%s: %s", cell_of(f, e), show_value(e->swap, UNIT_BYTES).text);
         if (s->count >= FEWEST_REPEATS && (s->high - s->low) / s->median > spread_limit)
-            put(f, ALARM_SPREAD, name_of(f, e), "%s: %s to %s", cell_of(f, e), per_image(s->low).text,
-                per_image(s->high).text);
+            alarm_put(f, ALARM_SPREAD, name_of(f, e), "%s: %s to %s", cell_of(f, e), per_image(s->low).text,
+                      per_image(s->high).text);
         if (e->monitor > monitor_limit)
-            put(f, ALARM_MONITOR, name_of(f, e), "%s: %s of a core", cell_of(f, e),
-                show_value(e->monitor, UNIT_SHARE).text);
+            alarm_put(f, ALARM_MONITOR, name_of(f, e), "%s: %s of a core", cell_of(f, e),
+                      show_value(e->monitor, UNIT_SHARE).text);
     }
 }
 
@@ -461,8 +296,8 @@ static void check_load(finder *f)
     }
     f->looked[ALARM_LOAD] = entries > 0;
     if (busy)
-        put(f, ALARM_LOAD, "", "%d of %d times; the most, %.2f cores, before %s, %s", busy, entries, worst->load,
-            name_of(f, worst), cell_of(f, worst));
+        alarm_put(f, ALARM_LOAD, "", "%d of %d times; the most, %.2f cores, before %s, %s", busy, entries,
+                  worst->load, name_of(f, worst), cell_of(f, worst));
 }
 
 static void check_repeats(finder *f)
@@ -474,9 +309,9 @@ static void check_repeats(finder *f)
     }
     f->looked[ALARM_FEW] = entries > 0;
     if (few)
-        put(f, ALARM_FEW, "",
-            "%d of %d times are of fewer than %d repeats, so that nobody knows how far they lie apart", few, entries,
-            FEWEST_REPEATS);
+        alarm_put(f, ALARM_FEW, "",
+                  "%d of %d times are of fewer than %d repeats, so that nobody knows how far they lie apart", few,
+                  entries, FEWEST_REPEATS);
 }
 
 /* Rows that are compared with each other: those of a cell. */
@@ -491,7 +326,7 @@ static void check_calibration(finder *f)
             }
         f->looked[ALARM_CALIBRATION] |= high > 0;
         if (high / low > calibration_limit)
-            put(f, ALARM_CALIBRATION, "", "%s: %.1f to %.1f GFLOP/s", f->r->cells[cell].title, low, high);
+            alarm_put(f, ALARM_CALIBRATION, "", "%s: %.1f to %.1f GFLOP/s", f->r->cells[cell].title, low, high);
     }
 }
 
