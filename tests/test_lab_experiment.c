@@ -132,7 +132,7 @@ TEST(doubling_ends_where_a_batch_holds_all)
 static const struct expected {
     const char *name;
     int cells, small; /* with one number of threads */
-} expected[] = {{"quick", 5, 2},         {"study1-cpu", 8, 4},       {"study1-gpu", 8, 4},
+} expected[] = {{"quick", 5, 2},         {"study1-cpu", 8, 8},       {"study1-gpu", 8, 8},
                 {"study1-batch", 20, 4}, {"study1-resources", 4, 4}, {"study1-threads", 4, 4},
                 {"study1-size", 28, 4},  {"study2-batch", 20, 6},    {"study3-split", 4, 4},
                 {"study3-folds", 4, 4}};

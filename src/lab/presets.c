@@ -22,7 +22,7 @@
            "data            small=synth:fire,n=791 big=synth:fire,n=6003\n"                                          \
            "view            times\n"                                                                                 \
            "epochs          2\n"                                                                                     \
-           "small.data      small=synth:fire,n=24\n"
+           "small.data      small=synth:fire,n=8 big=synth:fire,n=20\n"
 
 /* Each line of a block overrides what all of them have in common. */
 #define STUDY3                                                                                                       \
