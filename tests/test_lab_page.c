@@ -192,6 +192,7 @@ static void make_grid(campaign *c)
         for (int64_t batch = 8; batch <= 16; batch *= 2) {
             add_cell(c, "letter_mlp", set ? "synth:letter,n=96" : "synth:letter,n=64", set ? 96 : 64, batch);
             add_rows(c, "brasa", "", 0.1, 0.02);
+            add_rows(c, "pytorch", "", 0.2, 0.02);
         }
 }
 
@@ -318,6 +319,8 @@ TEST(charts_of_a_grid)
     kept k = page_of(&c, &report);
     CHECK_INT(times(k.text, "<figcaption>letter_mlp on synth:letter,n=64</figcaption>"), 1);
     CHECK_INT(times(k.text, "<figcaption>letter_mlp on synth:letter,n=96</figcaption>"), 1);
+    CHECK_INT(times(k.text, "pytorch</th><td role=\"cell\"><svg class=\"c1\""), 4); /* its colour in bars ... */
+    CHECK_INT(times(k.text, "<path class=\"line c1\""), 2);                         /* ... and in lines */
     CHECK_HAS(k.text,
               "Looked for, and not found: time does not grow with the data; equal to all digits; swap in use;");
     CHECK_HAS(k.text, "could be seen: accuracy at chance level; accuracy far below another&#39;s; the same time on");

@@ -255,6 +255,31 @@ TEST(not_finished)
     campaign_end(&c);
 }
 
+/* Nothing is cut, however many there are and however long a reason is. */
+TEST(long_sentences)
+{
+    campaign c;
+    static char peers[40][40], reason[3000];
+    memset(reason, 'x', sizeof reason - 2);
+    reason[sizeof reason - 2] = 'y';
+    campaign_begin(&c, "long");
+    for (int64_t batch = 1; batch <= 2; batch++) {
+        add_cell(&c, "alexnet", "synth:fire", 791, batch);
+        for (int i = 0; i < 40; i++) {
+            snprintf(peers[i], sizeof peers[i], "a framework with a long name, %02d", i);
+            add_row(&c, peers[i], "", 1, 0.1 + i);
+        }
+        fail_row(add_row(&c, "zfails", "", 1, 0), "failed", reason, NULL);
+    }
+    const lab_verdict v = verdict_of(&c);
+    const char *fits = line(&v, "Largest batch of alexnet"), *missing = line(&v, "zfails has no result");
+    CHECK_HAS(fits, "a framework with a long name, 39 2; zfails none (1: xxx");
+    CHECK(strlen(fits) > 4000 && strcmp(fits + strlen(fits) - 4, "xy).") == 0);
+    CHECK(strlen(missing) > 3000 && strcmp(missing + strlen(missing) - 4, "xy).") == 0);
+    CHECK_HAS(v.ranks[0].text, "a framework with a long name, 39 takes 391 times as long.");
+    campaign_end(&c);
+}
+
 TEST(nothing_at_all)
 {
     campaign c;

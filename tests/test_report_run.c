@@ -253,11 +253,11 @@ TEST(blocks)
                                {.name = "fitted", .x = ends, .y = line, .count = 2, .style = STYLE_DASHED}};
     page_series many[9];
     const page_bar bars[] = {
-        {"alexnet, batch 1", "Brasa", 0.0213, 0.0209, 0.0220, 0, NULL, MARK_BEST},
-        {"alexnet, batch 1", "PyTorch", 0.0291, 0.0280, 0.0331, 1},
-        {"alexnet, batch 1", "Caffe", NAN, 0, 0, 2, "not installed: no package for this Python"},
-        {"googlenet, batch 1", "Brasa", 0.0413, 0.0405, 0.0430, 0},
-        {"googlenet, batch 1", "PyTorch", 0.0401, 0.0390, 0.0421, 1, NULL, MARK_BEST},
+        {"alexnet, batch 1", "Brasa", 0.0213, 0.0209, 0.0220, 1, NULL, MARK_BEST},
+        {"alexnet, batch 1", "PyTorch", 0.0291, 0.0280, 0.0331, 2},
+        {"alexnet, batch 1", "Caffe", NAN, 0, 0, 3, "not installed: no package for this Python"},
+        {"googlenet, batch 1", "Brasa", 0.0413, 0.0405, 0.0430, 1},
+        {"googlenet, batch 1", "PyTorch", 0.0401, 0.0390, 0.0421, 2, NULL, MARK_BEST},
     };
     static const page_column columns[] = {{"Framework", .is_text = true}, {"Time"}, {"Memory"}, {"Verdict", true}};
     const page_cell rows[][4] = {{{"Brasa"}, {"21.30 ms", MARK_BEST}, {"412 MB", MARK_BEST}, {"fastest"}},

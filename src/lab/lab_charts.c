@@ -38,7 +38,7 @@ static int fill_bars(const lab_results *r, int cell, size_t offset, double sign,
                                  .value = s->median,
                                  .low = s->low,
                                  .high = s->high,
-                                 .colour = e->name,
+                                 .colour = e->name + 1,
                                  .note = e->done                               ? NULL
                                          : strcmp(e->status, "memory") == 0    ? "out of memory"
                                          : strcmp(e->status, "different") == 0 ? "not the same experiment"

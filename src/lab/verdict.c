@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { LINE = 1500, ENOUGH = 3 };
+enum { ENOUGH = 3 };
 
 const char *verdict_surety_text(verdict_surety s)
 {
@@ -38,25 +38,30 @@ typedef struct speaker {
     const lab_results *r;
     lab_verdict *out;
     int room;
-    char text[LINE]; /* the sentence that is being made */
+    lab_text sentence; /* that is being made */
     bool failed;
 } speaker;
 
 static void say(speaker *s, const char *format, ...) BRASA_PRINTF(2, 3);
 static void say(speaker *s, const char *format, ...)
 {
-    const size_t used = strlen(s->text);
-    va_list args;
+    char words[500], *text = words;
+    va_list args, again;
     va_start(args, format);
-    vsnprintf(s->text + used, sizeof s->text - used, format, args);
+    va_copy(again, args);
+    const int length = vsnprintf(words, sizeof words, format, args);
+    if (length >= (int)sizeof words && (text = pool_get(s->pool, (size_t)length + 1, 1)))
+        vsnprintf(text, (size_t)length + 1, format, again); /* a reason may be long */
+    va_end(again);
     va_end(args);
+    s->failed |= length < 0 || !text || !lab_text_write(&s->sentence, text, (size_t)length);
 }
 
 /* The sentence, kept; the next one starts empty. */
 static const char *end_sentence(speaker *s)
 {
-    const char *text = pool_text(s->pool, "%s", s->text);
-    s->text[0] = '\0';
+    const char *text = s->sentence.text;
+    s->sentence = (lab_text){.pool = s->pool};
     s->failed |= !text;
     return text;
 }
@@ -301,7 +306,7 @@ static void say_fits(speaker *s)
         for (int name = 0; name < s->r->name_count; name++)
             first &= !say_largest(s, cell, name, first);
         if (first) { /* nobody took part */
-            s->text[0] = '\0';
+            end_sentence(s);
             continue;
         }
         say(s, ".");
@@ -434,7 +439,7 @@ static void say_missing(speaker *s)
 brasa_status verdict_find(pool *p, const lab_results *r, lab_verdict *out)
 {
     *out = (lab_verdict){0};
-    speaker s = {.pool = p, .r = r, .out = out};
+    speaker s = {.pool = p, .r = r, .out = out, .sentence = {.pool = p}};
     find_ranks(&s);
     if (!s.failed)
         say_headline(&s);

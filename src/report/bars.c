@@ -37,8 +37,7 @@ static double part(double value, double most)
 
 static void put_picture(page *p, const page_bar *b, double most)
 {
-    page_format(p, "<svg class=\"c%d\" aria-hidden=\"true\">",
-                (b->colour % PAGE_COLOURS + PAGE_COLOURS) % PAGE_COLOURS);
+    page_format(p, "<svg class=\"c%d\" aria-hidden=\"true\">", b->colour > 0 ? (b->colour - 1) % PAGE_COLOURS : 0);
     if (usable(b->value))
         page_format(p, "<rect height=\"100%%\" width=\"%.3f%%\" rx=\"2\"/>", part(b->value, most));
     if (has_spread(b)) {

@@ -128,7 +128,7 @@ typedef struct page_bar {
     const char *name;
     double value;
     double low, high; /* the spread; low == high: none */
-    int colour;       /* from 0; the same thing has the same colour in every group */
+    int colour;       /* as a series': from 1, the same thing has the same in every chart; 0: the first */
     const char *note; /* beside the value: why it is missing, say; or NULL */
     page_mark mark;
 } page_bar;
