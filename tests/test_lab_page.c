@@ -219,7 +219,7 @@ TEST(study_1)
     lab_report report;
     make_study1(&c);
     kept k = page_of(&c, &report);
-    CHECK_HAS(k.text, "<h1>study1-cpu</h1>");
+    CHECK_HAS(k.text, "<h1>Made up</h1>\n<p>study1-cpu, campaign 7, 2026-11-20 14:03:11, scale small</p>");
     CHECK_HAS(k.text, "brasa is fastest in 8 of 8 cells");
     CHECK_HAS(k.text, "<caption>Milliseconds an image: synth:fire,n=48, cpu, batch 1</caption>");
     CHECK_HAS(k.text, "Published: study1, table 1; Threadripper 2950X");
@@ -236,6 +236,26 @@ TEST(study_1)
     save("lab-study1", &k);
     drop(&k);
     campaign_end(&c);
+}
+
+TEST(titles)
+{
+    static const char *const texts[][2] = {
+        {"# a comment\n  title\tSeconds an epoch  # of 2\nbatch 1\n", "Seconds an epoch"},
+        {"batch 1\n\nexperiment a\ntitle Of the block alone\n", "plain"},
+        {"title\nbatch 1", "plain"},
+        {"titles many\r\ntitle Last line of C#\r", "Last line of C#"},
+        {"", "plain"},
+        {NULL, "plain"},
+    };
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        campaign c;
+        campaign_begin(&c, "plain");
+        c.r.text = texts[i][0];
+        summarize(&c);
+        CHECK_TEXT(c.r.title, texts[i][1]);
+        campaign_end(&c);
+    }
 }
 
 TEST(batches)
@@ -442,7 +462,7 @@ TEST(json_and_markdown)
     CHECK_HAS(k.text, "\"faults\":61034,\"read_bytes\":12000000,");
     drop(&k);
     CHECK(lab_export_markdown(&report, keep, &k));
-    CHECK_HAS(k.text, "# study1-cpu\n");
+    CHECK_HAS(k.text, "# Made up\n\nstudy1-cpu, 2026-11-20 14:03:11. brasa is fastest");
     CHECK_HAS(k.text, "| Framework | alexnet | published | mobilenet_v2 |");
     CHECK_HAS(k.text, "| pytorch | ");
     CHECK_HAS(k.text, "| Cell | Framework | Context switches | Page faults | Read from disk | Swap |");

@@ -47,7 +47,7 @@ def test_alone():
         "gate  brasa", "[4/4]", "an image", "verdict: brasa is fastest in 2 of 2 cells")), r.stdout)
     page = r.stdout.split("report: ")[-1].strip()
     with open(page, encoding="utf-8") as file:
-        check("the page is there", "<h1>letters</h1>" in file.read(), page)
+        check("the page is there", "<h1>Letters</h1>" in file.read(), page)
     listed = json.loads(run("list", "--json").stdout)
     check("lab list knows it", [(c["name"], c["cells"], c["done"]) for c in listed] == [("letters", 2, 4)], listed)
 

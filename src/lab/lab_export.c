@@ -336,6 +336,7 @@ bool lab_export_json(const lab_report *report, export_sink write, void *user)
     json_open(&j, NULL, '{');
     json_int(&j, "campaign", r->id);
     json_text(&j, "name", r->name);
+    json_text(&j, "title", r->title);
     json_text(&j, "created", r->created);
     json_text(&j, "scale", r->scale);
     json_bool(&j, "finished", r->finished);
@@ -462,8 +463,10 @@ bool lab_export_markdown(const lab_report *report, export_sink write, void *user
     out o = {write, user, false};
     const lab_results *r = report->results;
     put_text(&o, "# ");
-    put_markdown(&o, r->name);
+    put_markdown(&o, r->title);
     put_text(&o, "\n\n");
+    put_markdown(&o, r->name);
+    put_text(&o, ", ");
     put_markdown(&o, r->created);
     put_text(&o, ". ");
     put_markdown(&o, report->verdict.headline);

@@ -157,11 +157,12 @@ brasa_status lab_page_write(pool *p, const lab_report *report,
 {
     const lab_results *r = report->results;
     page to = {.write = write, .user = user};
-    const char *subtitle = pool_text(p, "Campaign %d, %s%s%s", (int)r->id, r->created,
-                                     r->scale && *r->scale ? ", scale " : "", r->scale ? r->scale : "");
+    const char *subtitle =
+        pool_text(p, "%s%sampaign %d, %s%s%s", r->title == r->name ? "" : r->name, r->title == r->name ? "C" : ", c",
+                  (int)r->id, r->created, r->scale && *r->scale ? ", scale " : "", r->scale ? r->scale : "");
     if (!subtitle)
         return BRASA_OUT_OF_MEMORY;
-    page_begin(&to, r->name, subtitle);
+    page_begin(&to, r->title, subtitle);
     put_outcome(&to, report);
     put_alarms(&to, &report->alarms);
     put_beside(&to, &report->tables);

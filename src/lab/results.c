@@ -370,10 +370,38 @@ static void weigh_rows(lab_results *r)
     }
 }
 
+/* What stands behind `title` before the first block begins: it heads all of them. */
+static brasa_status find_title(pool *p, lab_results *r)
+{
+    static const char blanks[] = " \t\r";
+    r->title = r->name;
+    for (const char *line = r->text ? r->text : ""; *line; line += *line == '\n') {
+        const char *end = line + strcspn(line, "\n"), *key = line + strspn(line, blanks);
+        const size_t length = strcspn(key, " \t\r\n");
+        const char *value = key + length + strspn(key + length, blanks);
+        size_t words = (size_t)(end > value ? end - value : 0);
+        line = end;
+        if (length == 10 && strncmp(key, "experiment", length) == 0)
+            return BRASA_OK;
+        if (length != 5 || strncmp(key, "title", length) != 0)
+            continue;
+        for (size_t i = 0; i < words; i++) /* a comment, as in experiment.c */
+            if (value[i] == '#' && strchr(blanks, value[i - 1]))
+                words = i;
+        while (words && strchr(blanks, value[words - 1]))
+            words--;
+        if (words && !(r->title = pool_text(p, "%.*s", (int)words, value)))
+            return BRASA_OUT_OF_MEMORY;
+    }
+    return BRASA_OK;
+}
+
 brasa_status results_summarize(pool *p, lab_results *r)
 {
     weigh_rows(r);
-    brasa_status status = title_cells(p, r);
+    brasa_status status = find_title(p, r);
+    if (status == BRASA_OK)
+        status = title_cells(p, r);
     if (status == BRASA_OK)
         status = name_rows(p, r);
     if (status != BRASA_OK)

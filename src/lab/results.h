@@ -122,6 +122,7 @@ typedef struct lab_results {
     result_parity *parities;
     int parity_count;
     /* by results_summarize */
+    const char *title;  /* the experiment's; its name, where it has none */
     const char **names; /* of peers with their variants, in alphabetical order */
     int name_count;
     result_entry *entries; /* cell by cell, in a cell by name */
