@@ -240,6 +240,25 @@ TEST(memory_and_accuracy)
     campaign_end(&c);
 }
 
+/* Repeats from the same weights agree to the last image: that is no spread to be sure by. */
+TEST(accuracies_of_few_images)
+{
+    campaign c;
+    campaign_begin(&c, "few");
+    add_cell(&c, "letter_mlp", "synth:letter", 1400, 64)->test_images = 600;
+    for (int repeat = 1; repeat <= 3; repeat++) {
+        add_row(&c, "brasa", "", repeat, 0.1)->accuracy = 420.0 / 600;
+        add_row(&c, "pytorch", "", repeat, 0.2)->accuracy = 418.0 / 600;
+    }
+    lab_verdict v = verdict_of(&c);
+    CHECK_HAS(line(&v, "letter_mlp: brasa is the most"),
+              "pytorch has 69.67 % (not sure: too small a difference for so few");
+    c.r.cells[0].test_images = 600000;
+    v = verdict_of(&c);
+    CHECK_HAS(line(&v, "letter_mlp: brasa is the most"), "pytorch has 69.67 % (surely");
+    campaign_end(&c);
+}
+
 /* Who reads the words alone, on a terminal, must not take half a campaign for the whole. */
 TEST(not_finished)
 {

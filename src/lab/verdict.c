@@ -362,6 +362,15 @@ static void say_memory(speaker *s)
     end_line(s);
 }
 
+/* Whether a difference between two accuracies is no more than chance makes of that many images. Repeats do not tell:
+ * they begin from the same weights, and may agree to the last image. */
+static bool few_images(const result_cell *c, double a, double b)
+{
+    const double images = (double)c->test_images * (c->what.folds > 0 ? (double)c->what.folds : 1),
+                 share = (a + b) / 2;
+    return images > 0 && fabs(a - b) < 2 * sqrt(2 * share * (1 - share) / images);
+}
+
 static void say_accuracy(speaker *s)
 {
     for (int cell = 0; cell < s->r->cell_count; cell++) {
@@ -374,7 +383,9 @@ static void say_accuracy(speaker *s)
         if (next) {
             const result_spread *a = &next->accuracy, *b = &best->accuracy;
             say(s, ", %s has %s (%s)", name_of(s, next), show_value(next->accuracy.median, UNIT_SHARE).text,
-                verdict_surety_text(verdict_compare(a, b)));
+                few_images(&s->r->cells[cell], a->median, b->median)
+                    ? "not sure: too small a difference for so few test images"
+                    : verdict_surety_text(verdict_compare(a, b)));
         }
         say(s, ".");
         end_line(s);
