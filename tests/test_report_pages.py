@@ -4,7 +4,7 @@ console message, without a request, without a word that hangs out at the side.
 The pages are those that test_report_run and test_lab_page write. BRASA_PAGES=folder keeps them there, with pictures of
 them.
 """
-import base64, html.parser, itertools, json, os, re, shutil, subprocess, sys, tempfile
+import base64, html.parser, itertools, json, os, re, shutil, subprocess, sys, tempfile, time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "tools"))
 from checks import BUILD, check, finish, skip
@@ -268,6 +268,23 @@ def look_at_paper(browser, folder, name):
     check(name + ": fits on paper", wide <= width or name == "odd", wide)
 
 
+def look_at_scrolling(browser, folder, name):
+    """Tables that are too wide for a phone: a shade says that there is more, and arrows bring it."""
+    browser.show(os.path.join(folder, name + ".html"), 360, "light")
+    wide = "[...document.querySelectorAll('.scroll')].filter(e => e.scrollWidth > e.clientWidth + 1)"
+    check(name + ": a table scrolls", browser.value(wide + ".length") > 0)
+    check(name + ": it shows that", browser.value(
+        wide + ".every(e => /gradient/.test(getComputedStyle(e).backgroundImage) && e.tabIndex == 0)") is True)
+    browser.value(wide + "[0].focus()")
+    for kind in ("keyDown", "keyUp"):
+        browser.ask("Input.dispatchKeyEvent", type=kind, key="ArrowRight", code="ArrowRight", windowsVirtualKeyCode=39)
+    moved = 0
+    for _ in range(50):
+        moved = moved or browser.value(wide + "[0].scrollLeft")
+        time.sleep(0 if moved else 0.05)
+    check(name + ": by keyboard", moved, moved)
+
+
 def look_at_a_bad_page(browser, path):
     """What is looked for would be found."""
     with open(path, "w") as f:
@@ -308,6 +325,7 @@ def main():
                     if kept:
                         browser.picture(os.path.join(folder, "%s-%s.png" % (name, view)))
                 look_at_paper(browser, folder, name)
+            look_at_scrolling(browser, folder, "lab-study1")
         finally:
             browser.close()
 

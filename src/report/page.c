@@ -7,7 +7,9 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { LONG_VALUE = 36 }; /* letters that no longer fit a column */
+/* Letters from which on a text is broken into lines: a value beside its name; a row's name and other texts of a
+ * table. */
+enum { LONG_VALUE = 36, LONG_NAME = 48, LONG_TEXT = 24 };
 
 /* --- writing ------------------------------------------------------------------------------------------------- */
 
@@ -234,8 +236,10 @@ void page_table_row(page *p, const page_cell *cells)
     for (int i = 0; i < p->column_count; i++) {
         const page_cell *c = &cells[i];
         page_raw(p, i ? "<td" : "<th scope=\"row\"");
+        const bool is_long = p->columns[i].is_text && c->text && strlen(c->text) > (i ? LONG_TEXT : LONG_NAME);
         if (c->mark || p->columns[i].is_text)
-            page_format(p, " class=\"%s%s\"", p->columns[i].is_text ? "text" : "", mark[c->mark]);
+            page_format(p, " class=\"%s%s%s\"", p->columns[i].is_text ? "text" : "", is_long ? " long" : "",
+                        mark[c->mark]);
         put_text(p, ">", c->text, "");
         if (c->mark) /* for those who do not see it */
             page_format(p, "<span class=\"unseen\">,%s</span>", mark[c->mark]);

@@ -9,11 +9,11 @@
 const char *const page_css[] = {
     ":root{color-scheme:light;--back:#fff;--card:#f6f6f4;--edge:#e2e1dd;--ink:#1d1d1b;--soft:#5e5d59;--ember:#b93c10;"
     "--c0:#1e49c1;--c1:#df6c15;--c2:#008546;--c3:#ab568c;--c4:#734d0b;--c5:#039cda;--c6:#3e4744;--c7:#8679f9;"
-    "--good:#00694d;--warning:#8a5a00;--alarm:#b3261e;--right:0 103 163;--wrong:213 94 0}\n",
+    "--shade:#0000002e;--good:#00694d;--warning:#8a5a00;--alarm:#b3261e;--right:0 103 163;--wrong:213 94 0}\n",
     "@media screen and (prefers-color-scheme:dark){:root{color-scheme:dark;--back:#161615;--card:#201f1e;"
     "--edge:#393836;--ink:#ecebe7;--soft:#aaa8a2;--ember:#ff8a5c;--c0:#3ed5ff;--c1:#f87d3e;--c2:#58a580;--c3:#c274b1;"
     "--c4:#f5be2b;--c5:#acccc9;--c6:#c2c67d;--c7:#a683ff;--good:#4fcfa9;--warning:#e9b949;--alarm:#ff8d85;"
-    "--right:46 130 184;--wrong:184 92 28}}\n",
+    "--shade:#ffffff38;--right:46 130 184;--wrong:184 92 28}}\n",
     "*{box-sizing:border-box}\n",
     "html{-webkit-text-size-adjust:100%}\n",
     "body{margin:0 auto;max-width:1080px;padding:2.5rem 1.5rem 2rem;background:var(--back);color:var(--ink);"
@@ -60,16 +60,26 @@ const char *const page_css[] = {
     ".facts dd{line-height:1.4}.facts .long{grid-column:1/-1}\n",
     /* tables */
     ".scroll{position:relative;overflow:auto;max-height:34rem;margin:1.25rem 0}\n",
+    /* A shade at the edge behind which there is more; at the end a cover that scrolls along lies over it. */
+    "@media screen{.scroll{background:linear-gradient(to left,var(--back) 40%,transparent) right/2.5rem 100% local,"
+    "linear-gradient(to top,var(--back) 40%,transparent) bottom/100% 2.5rem local,"
+    "linear-gradient(to left,var(--shade),transparent) right/.75rem 100%,"
+    "linear-gradient(to top,var(--shade),transparent) bottom/100% .75rem;background-repeat:no-repeat}}\n",
     ".scroll:focus-visible{outline:2px solid var(--c0);outline-offset:2px}\n",
     "table{border-collapse:collapse;font-size:.9375rem}\n",
     "caption,figcaption{text-align:left;font-weight:600;font-size:.9375rem;margin:0 0 .5rem}\n",
     "caption{padding-bottom:.4rem}\n",
+    ".scroll caption{position:sticky;left:0;max-width:min(100vw - 3rem,1032px)}\n",
     ".scroll table:not(.matrix){min-width:min(100%,32rem)}\n",
-    ".scroll th,.scroll td{padding:.3rem .75rem;text-align:right;white-space:nowrap}\n",
+    ".scroll th,.scroll td{padding:.3rem .6rem;text-align:right;white-space:nowrap}\n",
     ".scroll th{font-weight:400}\n",
     ".scroll .text,.scroll tbody th{text-align:left}.scroll .text{white-space:normal;min-width:9rem}\n",
     ".scroll tbody th.text{min-width:12rem}\n",
-    ".scroll thead th{position:sticky;top:0;background:var(--back);font-size:.8125rem;color:var(--soft);"
+    "@media screen and (min-width:561px){.scroll tbody .text:not(.long){white-space:nowrap;min-width:0}"
+    ".scroll thead .text{min-width:0}}\n",
+    ".scroll thead "
+    "th{white-space:normal;overflow-wrap:normal;position:sticky;top:0;background:var(--back);font-size:.8125rem;"
+    "color:var(--soft);"
     "vertical-align:bottom;box-shadow:0 1px var(--edge)}\n",
     ".scroll tbody th,.scroll thead>tr>:first-child{position:sticky;left:0;z-index:1;background:var(--back)}\n",
     ".scroll thead>tr>:first-child{z-index:2}\n",
@@ -126,7 +136,7 @@ const char *const page_css[] = {
     ".matrix thead td{text-align:left;vertical-align:bottom;"
     "padding:.3rem .75rem .3rem 0;font-size:.8125rem;color:var(--soft)}\n",
     ".matrix thead td span{display:block}\n",
-    ".matrix thead th{padding:.4rem .2rem;text-align:left}\n",
+    ".matrix thead th{padding:.4rem .2rem;text-align:left;white-space:nowrap}\n",
     ".matrix thead th span{display:inline-block;writing-mode:vertical-rl;transform:rotate(180deg);max-height:7rem;"
     "overflow:hidden;text-overflow:ellipsis}\n",
     ".matrix tbody th span{display:block;max-width:9rem;overflow:hidden;text-overflow:ellipsis}\n",
@@ -140,11 +150,12 @@ const char *const page_css[] = {
     ".plot{width:calc(100% - 56px);margin:8px 8px 26px 48px;height:200px}.under{margin-right:8px}"
     ".bars tr{grid-template-columns:minmax(0,1fr) minmax(0,8.5rem);gap:.1rem .75rem;padding:.35rem 0}"
     ".bars th{grid-column:1/-1}.scroll th,.scroll td{padding:.3rem .45rem}.matrix tbody th span{max-width:5.5rem}"
-    ".scroll .text,.scroll tbody th.text{min-width:6.5rem}}\n",
+    ".scroll .text{min-width:6.5rem}.scroll tbody th.text{min-width:8.5rem}"
+    ".scroll caption{max-width:calc(100vw - 2rem)}}\n",
     "@media print{body{max-width:none;padding:0;font-size:10.5pt}.scroll,pre{max-height:none;overflow:visible}"
     ".scroll table{font-size:8.5pt}.scroll th,.scroll td{padding:.15rem .35rem}"
-    ".scroll thead th{white-space:normal;overflow-wrap:normal;font-size:8pt}.scroll .text,.scroll tbody "
-    "th.text{min-width:4rem}"
+    ".scroll thead th{font-size:8pt}.scroll .text,.scroll tbody th.text{min-width:4rem}"
+    ".scroll caption{max-width:none}.scroll td.text:not(.long){overflow-wrap:normal}"
     "section{margin-top:1.6rem}h2{break-after:avoid}tr,.notice,.tiles div{break-inside:avoid}"
     ".columns{grid-template-columns:repeat(2,minmax(0,1fr));gap:1rem 1.5rem}.scroll table:not(.matrix){min-width:0}"
     ".scroll .small{font-size:4pt}.scroll .small thead th{padding:1px 0;font-size:4pt;line-height:5px}"
