@@ -54,6 +54,10 @@ TEST(figures)
     CHECK_TEXT(show_short(0.001).text, "0.001");
     CHECK_TEXT(show_short(1e-5).text, "1e-05");
     CHECK_TEXT(show_short(NAN).text, "\u2013");
+    CHECK_TEXT(show_rough(0.0123).text, "0.012");
+    CHECK_TEXT(show_rough(99.4).text, "99");
+    CHECK_TEXT(show_rough(402.4).text, "402");
+    CHECK_TEXT(show_rough(NAN).text, "\u2013");
 }
 
 TEST(numbers_in_a_locale)

@@ -5,7 +5,6 @@
 #include "report/figures.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 const char lab_clock_words[] =
@@ -129,12 +128,10 @@ static const char *range(pool *p, const lab_results *r, size_t offset, const cha
     }
     if (isnan(low))
         return pool_text(p, "not known");
-    char from[24], until[24];
-    snprintf(from, sizeof from, "%.2g", low);
-    snprintf(until, sizeof until, "%.2g", high);
-    if (strcmp(from, until) == 0)
-        return pool_text(p, "%s %s", from, unit);
-    return pool_text(p, "%s to %s %s", from, until, unit);
+    const shown from = show_rough(low), until = show_rough(high);
+    if (strcmp(from.text, until.text) == 0)
+        return pool_text(p, "%s %s", from.text, unit);
+    return pool_text(p, "%s to %s %s", from.text, until.text, unit);
 }
 
 brasa_status lab_conditions_make(pool *p, const lab_results *r, lab_conditions *out)

@@ -48,7 +48,7 @@ void table_put_spread(table_writer *w, const result_spread *s, page_unit unit)
 {
     const double scale = unit == UNIT_SHARE ? 100 : 1, apart = fmax(s->high - s->median, s->median - s->low) * scale;
     if (s->count > 1 && apart > 0)
-        table_put(w, "%s \u00B1%.2g", show_value(s->median, unit).text, apart);
+        table_put(w, "%s \u00B1%s", show_value(s->median, unit).text, show_rough(apart).text);
     else
         table_put(w, "%s", show_value(s->median, unit).text);
 }

@@ -52,6 +52,13 @@ static shown show_odd(double value) /* one that is not finite */
     return isnan(value) ? (shown){"\u2013"} : value > 0 ? (shown){"\u221E"} : (shown){"-\u221E"};
 }
 
+shown show_rough(double value)
+{
+    return !isfinite(value)     ? show_odd(value)
+           : fabs(value) < 99.5 ? print("%.*g", 2, value)
+                                : print("%.*f", 0, value);
+}
+
 shown show_short(double value)
 {
     return isfinite(value) ? print("%.*g", 4, value) : show_odd(value);

@@ -13,6 +13,7 @@ typedef struct shown {
 shown show_value(double value, page_unit unit);
 shown show_count(int64_t value); /* "60,000" */
 shown show_short(double value);  /* at most four digits, as somebody would type it: "0.001" */
+shown show_rough(double value);  /* two digits, for what is not known better; from 100 on a whole number */
 
 /* The size of a unit that suits values up to `most`: MB for bytes in the millions. */
 typedef struct unit_size {
