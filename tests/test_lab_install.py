@@ -97,6 +97,8 @@ def test_peers(lab):
     check("as text", all(name in text for name in NAMES) and max(map(len, text.splitlines())) <= 80, text)
     other = lab.row("--peers", "mxnet=%s" % sys.executable)["mxnet"]
     check("a Python without it", not other["there"] and "it has no module mxnet" in other["why"], other)
+    by_path = lab.row("--peers", "mxnet=python3")["mxnet"]
+    check("a Python by its name, along PATH", "it has no module mxnet" in by_path["why"], by_path)
     lab.refuses(2, ["no peer 'mxnte', did you mean 'mxnet'"], "peers", "--peers", "mxnte")
     lab.refuses(2, ["no variant 'fast', only: contiguous channels_last"], "peers", "--peers", "pytorch:fast")
     lab.refuses(2, ["nowhere/python is no program"], "peers", "--peers", "mxnet=nowhere/python")

@@ -158,6 +158,21 @@ static bool has_word(const char *words, const char *word)
     return false;
 }
 
+/* A program as a shell would find it: a name alone is looked for along PATH. */
+static brasa_status find_program(pool *p, const char *word, const char **out)
+{
+    const char *at = strchr(word, '/') ? NULL : variable("PATH");
+    while (at && *at) {
+        const size_t length = strcspn(at, ":");
+        char path[MAX_PATH];
+        const int all = snprintf(path, sizeof path, "%.*s/%s", (int)length, at, word);
+        at += length + (at[length] == ':');
+        if (all > 0 && (size_t)all < sizeof path && path[0] == '/' && access(path, X_OK) == 0)
+            return made(p, *out = pool_text(p, "%s", path));
+    }
+    return absolute(p, word, out);
+}
+
 /* Where it is, or why not. */
 static brasa_status locate(pool *p, peer *one, const char *python)
 {
@@ -172,7 +187,7 @@ static brasa_status locate(pool *p, peer *one, const char *python)
     if (status != BRASA_OK)
         return status;
     if (python)
-        status = absolute(p, python, &one->python);
+        status = find_program(p, python, &one->python);
     else
         status = made(p, one->python = pool_text(p, "%s/%s/bin/python", folder, one->def->name));
     if (status != BRASA_OK)
