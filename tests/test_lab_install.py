@@ -3,7 +3,8 @@ here, which pip finds because PIP_NO_INDEX and PIP_FIND_LINKS say so. What fails
 
 Making an environment takes seconds, most of them for pip. It is done once, where all goes well; for what fails behind it
 the Python in PATH is one whose venv makes copies of that one."""
-import base64, hashlib, http.server, json, os, shutil, signal, socket, subprocess, sys, tempfile, threading, time, zipfile
+import base64, hashlib, http.server, json, os, shutil, signal, socket, subprocess, sys, tempfile, threading, time
+import zipfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "tools"))
 from checks import BRASA, SOURCE, check, finish, skip
