@@ -69,7 +69,9 @@ def look_at_store(folder):
     check("no page with them", sorted(os.listdir(folder)) == before, os.listdir(folder))
     refuses(1, "no campaign 'nothing'", "report", "nothing", where=folder)
     refuses(1, "missing.db", "report", "--store", "missing.db", where=folder)
-    refuses(1, "no-such-folder", "report", "--out", "no-such-folder/page.html", where=folder)
+    r = run("report", "--out", "no-such-folder/page.html", where=folder)
+    check("a page that cannot be written", r.returncode == 1 and r.stderr.count("\n") == 1 and "no-such-folder" in r.stderr
+          and "verdict: " in r.stdout and "report: " not in r.stdout, (r.returncode, r.stdout, r.stderr))
     check("nothing is left behind", sorted(os.listdir(folder)) == before, os.listdir(folder))
 
 
