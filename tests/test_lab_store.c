@@ -369,7 +369,8 @@ static const char *const older[] = {
     "ALTER TABLE \"row\" RENAME COLUMN gpu_why TO gone5; ALTER TABLE \"row\" RENAME COLUMN profile_steps TO gone6;"
     "ALTER TABLE \"row\" RENAME COLUMN profile_s TO gone7; ALTER TABLE \"row\" RENAME COLUMN profile_why TO gone8;"
     "PRAGMA user_version = 2",
-    "ALTER TABLE campaign RENAME COLUMN peers TO gone1; ALTER TABLE campaign RENAME COLUMN data TO gone2;"
+    "ALTER TABLE campaign RENAME COLUMN peers TO gone1;"
+    "ALTER TABLE campaign RENAME COLUMN data TO gone2;"
     "PRAGMA user_version = 3",
 };
 
