@@ -27,7 +27,7 @@ LAYERS = (  # network, channels in, height and width, channels out and settings
     ("resnet50", 256, 14, "1024 1x1"), ("resnet50", 1024, 14, "256 1x1"), ("resnet50", 128, 28, "512 1x1"),
     ("resnet50", 512, 28, "128 1x1"), ("resnet50", 512, 7, "2048 1x1"), ("resnet50", 2048, 7, "512 1x1"),
 )
-PASSES = (("conv2d", "forward"), ("conv2d_grad_data", "data"), ("conv2d_grad_weights", "weights"))
+PASSES = ("conv2d", "conv2d_grad_data", "conv2d_grad_weights")
 
 
 def ask(brasa, *words):
@@ -47,7 +47,7 @@ def fastest(o, batch, layer, threads):
         told = bench(o.brasa, "ops", "conv2d", f"{batch}x{channels}x{size}x{size}", settings + " bias=no", "--threads", threads,
                      "--seconds", o.seconds, "--quiet")
         for row in told["rows"]:
-            which = max((p for p, _ in PASSES if row["kernel"].startswith(p + "_")), key=len, default=None)
+            which = max((p for p in PASSES if row["kernel"].startswith(p + "_")), key=len, default=None)
             if not which or row["kernel"].startswith("conv2d_update"):  # reorders; or an update, which is more than a gradient
                 continue
             kernels = best.setdefault(which, {})
@@ -57,21 +57,43 @@ def fastest(o, batch, layer, threads):
     return best
 
 
-def milliseconds(kernels, name):
-    return f"{kernels[name]['fastest_us'] / 1000:.3g}" if name in kernels else "-"
+def of(kernels, *words):
+    """The fastest of kernels whose name has such a word; None: there is none."""
+    rows = [row for name, row in kernels.items() if any(word in name for word in words)]
+    return min(rows, key=lambda row: row["fastest_us"], default=None)
 
 
-def line(layer, batch, word, kernels, peak):
+def own(kernels):
+    return of({name: row for name, row in kernels.items() if "onednn" not in name}, "")
+
+
+def join(best, figure):
+    return " / ".join(figure(best.get(which, {})) or "-" for which in PASSES)
+
+
+def milliseconds(row):
+    return f"{row['fastest_us'] / 1000:.3g}" if row else None
+
+
+def line(layer, batch, best, peak):
+    """A row of the table, or None where one side has no kernel."""
     network, channels, size, settings = layer
-    own = {name: row["fastest_us"] for name, row in kernels.items() if "onednn" not in name}
-    theirs = [row["fastest_us"] for name, row in kernels.items() if "onednn" in name]
-    if not own or not theirs:
+    best = {which: kernels for which, kernels in best.items() if own(kernels) and of(kernels, "onednn")}
+    if not best:
         return None
-    name = min(own, key=own.get)
-    rate = kernels[name]["gflop_per_s"] * kernels[name]["median_us"] / own[name]
-    return (f"| {network} {channels} -> {settings}, {size} x {size} | {batch} | {word} | {milliseconds(kernels, 'onednn')} | "
-            f"{milliseconds(kernels, 'winograd_onednn')} | {own[name] / 1000:.3g} | {name.rsplit('_', 1)[0]} | "
-            f"{min(theirs) / own[name]:.2f} | {100 * rate / peak:.0f} % |")
+    by = min(best.items(), key=lambda b: own(b[1])["fastest_us"])
+    name = own(by[1])["kernel"][len(by[0]) + 1:].rsplit("_", 1)[0]
+
+    def share(kernels):
+        row = own(kernels)
+        return f"{100 * row['gflop_per_s'] * row['median_us'] / row['fastest_us'] / peak:.0f}" if row else None
+
+    return (f"| {network} {channels} -> {settings}, {size} x {size} | {batch} | "
+            f"{join(best, lambda k: milliseconds(k.get('onednn')))} | "
+            f"{join(best, lambda k: milliseconds(k.get('winograd_onednn')))} | "
+            f"{join(best, lambda k: milliseconds(own(k)))} | {name} | "
+            f"{join(best, lambda k: k and '%.2f' % (of(k, 'onednn')['fastest_us'] / own(k)['fastest_us']))} | "
+            f"{join(best, share)} % |")
 
 
 def main():
@@ -87,16 +109,15 @@ def main():
     for threads in o.threads:
         peak = bench(o.brasa, "peak", "--threads", threads)["best_gflop_per_s"]
         print(f"\n{threads} thread{'s' * (threads > 1)}, peak {peak:.0f} GFLOP/s\n\n"
-              "| layer | batch | pass | oneDNN direct ms | its Winograd ms | ours ms | by | best of its / ours | share of peak |\n"
-              "|---|---|---|---|---|---|---|---|---|")
+              "Milliseconds: forward / gradient of the data / of the weights.\n\n"
+              "| layer | batch | oneDNN direct | its Winograd | ours | by | best of its / ours | share of peak |\n"
+              "|---|---|---|---|---|---|---|---|")
         for batch in o.batches:
             for layer in LAYERS:
                 if o.layers in layer[3] and (not o.networks or layer[0] in o.networks):
-                    best = fastest(o, batch, layer, threads)
-                    for which, word in PASSES:
-                        text = line(layer, batch, word, best.get(which, {}), peak)
-                        if text:
-                            print(text, flush=True)
+                    text = line(layer, batch, fastest(o, batch, layer, threads), peak)
+                    if text:
+                        print(text, flush=True)
 
 
 if __name__ == "__main__":
