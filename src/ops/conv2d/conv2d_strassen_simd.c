@@ -384,8 +384,8 @@ static bool supports(const graph *g, const node *n)
            fills(src->dim[1], 2 * BLOCK) && fills(dst->dim[1], 2 * BLOCK) && fills(shape_span(src, 2, 4), 2 * LINES);
 }
 
-/* Where it is taken unseen: with fewer pixels its times over those of oneDNN were 1.1 to 1.7 on two cores of an Intel
- * Xeon (Emerald Rapids), from here on 0.94 to 1.09. */
+/* Where it is taken unseen: with fewer pixels it took 1.03 to 1.3 times as long as oneDNN on a core of an Intel Xeon
+ * (Emerald Rapids), and 0.9 to 1.4 times with more, 0.90 to 0.99 on an AMD EPYC (Zen 4): docs/speed.md. */
 enum { PIXELS_THAT_PAY = 2048 };
 
 static bool pays(const graph *g, const node *n)
