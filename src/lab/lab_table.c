@@ -14,6 +14,13 @@ static result_spread in_ms(result_spread s)
     return (result_spread){1e3 * s.median, 1e3 * s.low, 1e3 * s.high, s.count};
 }
 
+/* The two columns that rows of a framework in a cell begin with. */
+static void begin_row(table_writer *w, const lab_results *r, const result_entry *e)
+{
+    table_put(w, "%s", r->cells[e->cell].title);
+    table_put(w, "%s", r->names[e->name]);
+}
+
 /* --- ranks --------------------------------------------------------------------------------------------------- */
 
 static void make_ranks(table_writer *w, const lab_results *r, const lab_verdict *v, lab_table *out)
@@ -53,8 +60,7 @@ static void make_figures(table_writer *w, const lab_results *r, lab_table *out)
     for (int i = 0; i < r->entry_count; i++) {
         const result_entry *e = &r->entries[i];
         const result_spread time = in_ms(e->image_s);
-        table_put(w, "%s", r->cells[e->cell].title);
-        table_put(w, "%s", r->names[e->name]);
+        begin_row(w, r, e);
         if (e->done)
             table_put_spread(w, &time, UNIT_NONE);
         else
@@ -82,8 +88,7 @@ static void make_resources(table_writer *w, const lab_results *r, lab_table *out
         const result_entry *e = &r->entries[i];
         if (!e->done)
             continue;
-        table_put(w, "%s", r->cells[e->cell].title);
-        table_put(w, "%s", r->names[e->name]);
+        begin_row(w, r, e);
         table_put(w, "%s", show_value(e->cpu_mean.median, UNIT_NONE).text);
         table_put(w, "%s", show_value(e->peak_rss.median, UNIT_BYTES).text);
         table_put(w, "%s", show_value(e->threads_max.median, UNIT_NONE).text);
@@ -115,8 +120,7 @@ static void make_system(table_writer *w, const lab_results *r, lab_table *out)
         const result_entry *e = &r->entries[i];
         if (!e->done)
             continue;
-        table_put(w, "%s", r->cells[e->cell].title);
-        table_put(w, "%s", r->names[e->name]);
+        begin_row(w, r, e);
         table_put(w, "%s", show_value(e->ctx_switches.median, UNIT_NONE).text);
         table_put(w, "%s", show_value(e->faults.median, UNIT_NONE).text);
         table_put(w, "%s", show_value(e->read_bytes.median, UNIT_BYTES).text);
@@ -138,8 +142,7 @@ static void make_gpu(table_writer *w, const lab_results *r, lab_table *out)
         const result_entry *e = &r->entries[i];
         if (!e->done || !cell_on_gpu(&r->cells[e->cell]))
             continue;
-        table_put(w, "%s", r->cells[e->cell].title);
-        table_put(w, "%s", r->names[e->name]);
+        begin_row(w, r, e);
         table_put(w, "%s", show_value(e->gpu_peak.median, UNIT_BYTES).text);
         table_put(w, "%s", show_value(e->device_peak.median, UNIT_BYTES).text);
         table_put(w, "%s", show_value(e->gpu_busy.median, UNIT_SHARE).text);
@@ -180,16 +183,14 @@ static void make_functions(table_writer *w, const lab_results *r, lab_table *out
         const result_row *row = e->row;
         for (int k = 0; e->done && k < row->function_count && k < SHOWN; k++) {
             const result_function *f = &row->functions[k];
-            table_put(w, "%s", r->cells[e->cell].title);
-            table_put(w, "%s", r->names[e->name]);
+            begin_row(w, r, e);
             put_function(w, f->name);
             table_put(w, "%s", show_value(f->seconds / row->profile_s, UNIT_SHARE).text);
             table_put(w, "%s", show_value(1e3 * f->seconds / row->profile_steps, UNIT_NONE).text);
             table_put(w, "%s", show_value(f->calls / row->profile_steps, UNIT_NONE).text);
         }
         if (e->done && row->profile_why) {
-            table_put(w, "%s", r->cells[e->cell].title);
-            table_put(w, "%s", r->names[e->name]);
+            begin_row(w, r, e);
             table_put(w, "not readable: %s", row->profile_why);
             for (int k = 0; k < 3; k++)
                 table_put(w, "%s", "");
@@ -210,8 +211,7 @@ static void make_costs(table_writer *w, const lab_results *r, lab_table *out)
         const result_entry *e = &r->entries[i];
         if (!e->done)
             continue;
-        table_put(w, "%s", r->cells[e->cell].title);
-        table_put(w, "%s", r->names[e->name]);
+        begin_row(w, r, e);
         table_put(w, "%s", show_value(e->epoch_cost.median, UNIT_NONE).text);
         table_put(w, "%s", show_value(e->image_cost.median, UNIT_NONE).text);
         table_put(w, "%s", show_value(1e6 * e->image_cost.median, UNIT_NONE).text);

@@ -96,15 +96,21 @@ def line(layer, batch, best, peak):
             f"{join(best, share)} % |")
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def arguments(text):
+    """What both tools of this kind are asked for."""
+    parser = argparse.ArgumentParser(description=text, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--brasa", default="build/brasa")
     parser.add_argument("--networks", nargs="+", help="these alone")
-    parser.add_argument("--layers", metavar="TEXT", default="", help="those whose settings hold this text")
     parser.add_argument("--batches", type=int, nargs="+", default=[1])
     parser.add_argument("--threads", type=int, nargs="+", default=[1])
     parser.add_argument("--seconds", type=float, default=0.3)
     parser.add_argument("--rounds", type=int, default=2)
+    return parser
+
+
+def main():
+    parser = arguments(__doc__)
+    parser.add_argument("--layers", metavar="TEXT", default="", help="those whose settings hold this text")
     o = parser.parse_args()
     for threads in o.threads:
         peak = bench(o.brasa, "peak", "--threads", threads)["best_gflop_per_s"]

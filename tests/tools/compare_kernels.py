@@ -11,12 +11,11 @@ stands alone. Each figure is the fastest run of several rounds. The share is tha
 the operations of the layer's formula, or that of the memory's speed (the fastest of ReLU and an update, over a hundred
 megabytes), by what must be read and written once: the larger one. What fits the caches may pass 100 % of the memory's speed.
 """
-import argparse
 import os
 import tempfile
 from collections import namedtuple
 
-from compare_convolutions import ask, bench
+from compare_convolutions import arguments, ask, bench
 
 # Ours: how names of kernels begin, of which the fastest counts. Theirs: of each of these groups the fastest, one after the
 # other. Merged: the same, where our kernel does that, too: then the program has no node for it, but where it is taken apart.
@@ -124,14 +123,8 @@ def sequence(o, folder, batch, channels, size, threads):
 
 def main():
     kinds = sorted({c.kind for layer in LAYERS for c in layer[3]}) + ["sequence"]
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--brasa", default="build/brasa")
+    parser = arguments(__doc__)
     parser.add_argument("--only", nargs="+", choices=kinds, default=kinds, metavar="KIND", help=", ".join(kinds))
-    parser.add_argument("--networks", nargs="+", help="these alone")
-    parser.add_argument("--batches", type=int, nargs="+", default=[1])
-    parser.add_argument("--threads", type=int, nargs="+", default=[1])
-    parser.add_argument("--seconds", type=float, default=0.3)
-    parser.add_argument("--rounds", type=int, default=2)
     o = parser.parse_args()
     for threads in o.threads:
         peak = bench(o.brasa, "peak", "--threads", threads)["best_gflop_per_s"]
