@@ -279,7 +279,7 @@ def test_sanitize():
           (r.returncode, r.stderr))
     for name in ("test_device_updates", "test_parts", "test_pictures"):
         script(name, PROGRAM % sys.executable)
-    # Of each tool 13 in f32: two programs, eight shares of conv2d, three ops. The tests of updates know bf16 alone.
+    # In f32 memcheck has 13: two programs, eight shares of conv2d, three ops; racecheck 29, with three times the shares. The tests of updates know bf16 alone.
     r = sanitize("--seconds", "10", "--least", "1", "--precisions", "f32", "--tools", "memcheck", "--jobs", "1", SLOW="add")
     check("stopped in time", r.returncode == 3 and "left: memcheck f32 add" in r.stdout, (r.returncode, r.stdout, r.stderr))
     check("what was covered", all(f"memcheck f32 {unit}: clean" in r.stdout for unit in ("test_parts", "conv2d 1/8", "conv2d 8/8"))
@@ -292,13 +292,13 @@ def test_sanitize():
     check("the other tool is clean", "racecheck f32 relu, relu6, add: clean" in r.stdout, r.stdout)
     r = sanitize("--precisions", "f32")
     check("what failed is done again", r.returncode == 0 and "memcheck f32 relu6, add: clean" in r.stdout
-          and "26 of 26 looked at, 0 processes with findings, 0 left" in r.stdout, (r.returncode, r.stdout))
+          and "42 of 42 looked at, 0 processes with findings, 0 left" in r.stdout, (r.returncode, r.stdout))
     covered = read_lines("logs/sanitized.txt")[1:]
-    check("each is on record once", len(covered) == len(set(covered)) == 26 and "racecheck f32 conv2d 3/8" in covered, covered)
+    check("each is on record once", len(covered) == len(set(covered)) == 42 and "racecheck f32 conv2d 3/24" in covered, covered)
     r = sanitize("--precisions", "f32")
     check("what is covered is not done again", r.returncode == 0 and "clean" not in r.stdout, (r.returncode, r.stdout))
     lines = read_lines("asked")
-    check("racecheck without libraries", "racecheck f32 conv2d 2/8 off test_ops -v kernels" in lines
+    check("racecheck without libraries", "racecheck f32 conv2d 2/24 off test_ops -v kernels" in lines
           and "memcheck f32 conv2d 2/8 on test_ops -v kernels" in lines and "racecheck f32 - - off test_parts -v" in lines, lines)
     check("no updates in floats", not any("test_device_updates" in line for line in lines), lines)
     r = sanitize("--tools", "memcheck", "--sources", "others", "--jobs", "2", MEET="yes")
@@ -306,7 +306,7 @@ def test_sanitize():
           and "memcheck bf16 test_device_updates: clean" in r.stdout, (r.returncode, r.stdout))
     r = sanitize("--precisions", "bf16", "--tools", "racecheck", "--sources", "others", BAD="test_parts")
     check("a program that fails", r.returncode == 1 and "racecheck bf16 test_parts: FAILED: FAILED  some case" in r.stdout
-          and "13 processes" not in r.stdout, (r.returncode, r.stdout))
+          and "29 processes" not in r.stdout, (r.returncode, r.stdout))
     r = sanitize("--precisions", "bf16", "--tools", "racecheck", "--sources", "blind", BLIND="yes")
     check("one that looks at nothing", r.returncode == 1 and "racecheck did not look at it" in r.stdout, (r.returncode, r.stdout))
     r = sanitize("--jobs", "0")

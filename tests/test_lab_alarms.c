@@ -123,6 +123,18 @@ TEST(chance)
     campaign_end(&c);
 }
 
+TEST(chance_of_all)
+{
+    campaign c;
+    begin_orderly(&c);
+    set_accuracy(&c, 0, "pytorch", 0.338);
+    set_accuracy(&c, 0, "brasa", 0.331);
+    const lab_alarms found = alarms_of(&c);
+    check_only(&found, ALARM_CHANCE, "",
+               "alexnet on synth:fire,n=791: 33.10 % to 33.80 % of all 2, guessing gives 33.33 %");
+    campaign_end(&c);
+}
+
 TEST(chance_on_few_images)
 {
     campaign c;

@@ -382,6 +382,71 @@ TEST(rounding_has_a_ceiling)
     CHECK(!parity_notes(judge(lab.ours.text, lab.ours.length).detail));
 }
 
+/* The lines of one event and the first step, or all but these. */
+static const char *first_lines(pool *p, const char *text, const char *event, bool others)
+{
+    const char *all = "";
+    const char *const key = pool_text(p, "{\"event\":\"%s\",", event);
+    for (const char *at = text, *end; *at; at = *end ? end + 1 : end) {
+        end = at + strcspn(at, "\n");
+        const char *line = pool_text(p, "%.*s\n", (int)(end - at), at);
+        if ((strncmp(line, key, strlen(key)) == 0 && strstr(line, "\"step\":0,")) != others)
+            all = pool_text(p, "%s%s", all, line);
+    }
+    return all;
+}
+
+/* Brasa's account with the first update of a run at another rate, told as `event`. */
+static const char *with_update(pool *p, const char *rate, const char *event)
+{
+    errand e = lab.right;
+    printed lines;
+    e.optimizer = pool_text(p, "sgd lr=%s momentum=0.9", rate);
+    CHECK_STATUS(run_errand(lab.ctx, &e, &lines), BRASA_OK);
+    const char *all = first_lines(p, lab.ours.text, event, true), *told = first_lines(p, lines.text, "param", false);
+    for (const char *at; (at = strstr(told, "{\"event\":\"param\"")); told = at + strcspn(at, "\n"))
+        all =
+            pool_text(p, "%s{\"event\":\"%s\"%.*s\n", all, event,
+                      (int)(strcspn(at, "\n") - strlen("{\"event\":\"param\"")), at + strlen("{\"event\":\"param\""));
+    free(lines.text);
+    return all;
+}
+
+/* Where rounding alone moves the first update, ten times that is allowed, but never more than 30 %, and it is said.
+ */
+TEST(rounding_of_updates)
+{
+    static const struct {
+        const char *shaken, *theirs; /* rates; that of the experiment is 0.01 */
+        const char *word, *said;
+    } rows[] = {
+        {"0.01", "0.0102", "same", NULL},
+        {"0.01", "0.011", "different", "all agrees up to the update of step 1"},
+        {"0.0102", "0.011", "same", "; half of the first update may differ by 20 %, as rounding alone makes 2 %"},
+        {"0.0102", "0.013", "different", "all agrees up to the update of step 1"},
+        {"0.02", "0.0125", "same", "; half of the first update may differ by 30 %, as rounding alone makes 1e+02 %"},
+        {"0.02", "0.015", "different", "all agrees up to the update of step 1"},
+    };
+    REQUIRE(open_lab());
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        CASE("rates %s and %s", rows[i].shaken, rows[i].theirs);
+        pool p = {.ctx = lab.ctx};
+        const char *ours = with_update(&p, rows[i].shaken, "noise_param");
+        const char *theirs = with_update(&p, rows[i].theirs, "param");
+        const parity_terms terms = {lab.e->graph, lab.e->weights, "f32"};
+        parity said;
+        CHECK_STATUS(parity_compare(lab.ctx, &terms, &(parity_account){ours, strlen(ours)},
+                                    &(parity_account){theirs, strlen(theirs)}, &said),
+                     BRASA_OK);
+        CHECK_TEXT(parity_word(said.status), rows[i].word);
+        if (rows[i].said)
+            CHECK_HAS(said.detail, rows[i].said);
+        else
+            CHECK(!parity_notes(said.detail));
+        pool_free(&p);
+    }
+}
+
 /* --- accounts that are none ---------------------------------------------------------------------------------- */
 
 TEST(accounts)

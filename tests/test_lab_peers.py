@@ -242,6 +242,7 @@ OPTIMIZERS = [  # settings, and who refuses them
     (dict(O, weight_decay=0.1, momentum=0.5), "tensorflow"),
     (dict(O, weight_decay=0.1, momentum=0.5, dialect="tfkeras"), "pytorch mxnet paddle"),
     (M, "mxnet paddle"), (dict(M, dialect="keras2", momentum=0.5), "mxnet paddle"),
+    (dict(M, dialect="keras2", epsilon=1e-7), ""), (dict(M, dialect="keras2", epsilon=1e-7, momentum=0.5), "mxnet"),
     (dict(M, dialect="tfkeras"), "pytorch"), (dict(M, dialect="tfkeras", momentum=0.5), "pytorch mxnet"),
     (D, ""), (dict(D, dialect="keras2"), ""),
     (A, ""), (dict(A, dialect="keras2"), ""), (dict(A, dialect="tfkeras"), ""),

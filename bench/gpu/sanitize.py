@@ -5,7 +5,8 @@
 
 Some ops at a time run in a process of their own, an op with many cases in several, a test program in one; --jobs of them at
 once. What was covered is kept in --logs/sanitized.txt, a line for each op (or share of its cases, or program), tool and
-precision, and is not done again until a source changes; so a limit of time leaves a list of what is there and what is left.
+precision, and is not done again until a source changes, those of the lab and the command line apart; so a limit of time
+leaves a list of what is there and what is left.
 Racecheck looks at our own kernels alone, with cuDNN and cuBLASLt out of the way. Errors that calls of CUDA return are not
 counted: libraries ask for what may not be there. Exit codes: 0 all is covered and clean; 1 something was found or did not
 work; 3 some is left for the next call.
@@ -19,6 +20,7 @@ from sources import ROOT, hash_sources
 
 TOGETHER = 6  # ops in a process, which takes a few seconds to start
 HEAVY = {"conv2d": 8, "dense": 3, "batchnorm": 3, "maxpool": 2, "lrn": 2}  # these alone, in so many processes
+FINER = {"memcheck": 1, "racecheck": 3}  # times as many: what takes longer is lost otherwise when the time is over
 # Whole test programs, and the precisions that they know: None are all.
 PROGRAMS = {"test_device_updates": ("bf16",), "test_parts": None, "test_pictures": None}
 MOST_JOBS = 8
@@ -39,10 +41,11 @@ def list_ops(tests):
     return [line for line in said.splitlines() if re.fullmatch(r"\w+", line)]
 
 
-def list_units(ops, precision):
+def list_units(ops, tool, precision):
     """What is covered by itself: `test_parts`, `conv2d 2/8` (a share of its cases), `relu`; what takes long first."""
     programs = [name for name, known in PROGRAMS.items() if not known or precision in known]
-    shares = [f"{op} {i + 1}/{HEAVY[op]}" for op in ops if op in HEAVY for i in range(HEAVY[op])]
+    counts = {op: HEAVY[op] * FINER[tool] for op in ops if op in HEAVY}
+    shares = [f"{op} {i + 1}/{count}" for op, count in counts.items() for i in range(count)]
     return programs + shares + [op for op in ops if op not in HEAVY]
 
 
@@ -184,7 +187,7 @@ def parse_options():
     p.add_argument("--precisions", nargs="+", choices=("f32", "tf32", "bf16"), default=["f32", "bf16"])
     p.add_argument("--logs", default=os.path.join(ROOT, "build"), metavar="FOLDER", help="(build)")
     p.add_argument("--tests", default=os.path.join(ROOT, "build", "tests", "test_ops"), help=argparse.SUPPRESS)
-    p.add_argument("--sources", default=hash_sources(), help=argparse.SUPPRESS)
+    p.add_argument("--sources", default=hash_sources(without=("cli", "src/lab")), help=argparse.SUPPRESS)
     p.add_argument("--least", type=float, default=20, metavar="SECONDS", help="with less left no process is started (20)")
     p.add_argument("--sanitizer", default=find_sanitizer(), metavar="PROGRAM")
     o = p.parse_args()
@@ -247,7 +250,7 @@ def main():
     jobs, total = [], 0
     for tool in o.tools:
         for precision in o.precisions:
-            units = list_units(ops, precision)
+            units = list_units(ops, tool, precision)
             total += len(units)
             jobs += [Job(o, tool, precision, some)
                      for some in group([u for u in units if f"{tool} {precision} {u}" not in covered])]

@@ -194,6 +194,7 @@ class Pictures:
 
 class MXNet(runner.Peer):
     framework = "MXNet"
+    epsilon_below_root = True
     variants = ("hybridized", "imperative")
 
     def setup(self, e):
@@ -304,10 +305,10 @@ def optimizer(rule):
     if rule.name == "sgd":
         return (o.NAG if rule.nesterov else o.SGD)(momentum=rule.momentum, **settings)
     if rule.name == "rmsprop":
-        if not rule.epsilon_inside or rule.momentum:
-            raise runner.Refused("MXNet's RMSProp has no momentum and adds epsilon below the root, the dialect '%s' "
-                                 "does not" % rule.dialect)
-        return o.RMSProp(gamma1=rule.rho, epsilon=rule.epsilon, **settings)
+        if rule.momentum:
+            raise runner.Refused("MXNet's RMSProp has momentum in its centered form alone, that of the dialect '%s' is "
+                                 "another" % rule.dialect)
+        return o.RMSProp(gamma1=rule.rho, epsilon=rule.epsilon_below_root("MXNet"), **settings)
     if rule.name == "adadelta":
         if rule.lr != 1 or rule.decay or rule.weight_decay:
             raise runner.Refused("MXNet's AdaDelta knows no rate, and its weight decay is another than that of the "

@@ -146,6 +146,7 @@ class Arrays:
 
 class Paddle(runner.Eager):
     framework = "Paddle"
+    epsilon_below_root = True
     variants = ("dynamic", "static")
     precisions = ("f32", "bf16")
 
@@ -254,10 +255,7 @@ def optimizer(rule, params):
     elif rule.name == "sgd":
         made = o.SGD(**settings)
     elif rule.name == "rmsprop":
-        if not rule.epsilon_inside:
-            raise runner.Refused("Paddle's RMSProp adds epsilon below the root, the dialect '%s' to the root"
-                                 % rule.dialect)
-        made = o.RMSProp(rho=rule.rho, epsilon=rule.epsilon, momentum=rule.momentum, **settings)
+        made = o.RMSProp(rho=rule.rho, epsilon=rule.epsilon_below_root("Paddle"), momentum=rule.momentum, **settings)
     elif rule.name == "adadelta":
         made = o.Adadelta(rho=rule.rho, epsilon=rule.epsilon, **settings)
     elif rule.name in ("adam", "adamw"):

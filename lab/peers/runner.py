@@ -278,7 +278,6 @@ class Rule:
             raise Refused("the rate decays and its momentum %s it, in the dialect '%s' the other way round"
                           % ("holds" if inside else "does not hold", self.dialect))
 
-
     def check_weight_decay(self, whose, but=()):
         """Refuses where the dialect's weight decay acts on the parameter, as that of no optimizer of the peer does but
         of these. Plain SGD is the same either way."""
@@ -286,6 +285,16 @@ class Rule:
         if self.weight_decay and self.decoupled and not same:
             raise Refused("%s's %s adds weight decay to the gradient, the dialect '%s' does not"
                           % (whose, self.name, self.dialect))
+
+    def epsilon_below_root(self, whose):
+        """For an RMSprop that adds its epsilon below the root. Where the dialect adds it to the root, the square comes
+        to the same but for roots near epsilon itself, so that must be smaller than those of gradients that matter."""
+        if self.epsilon_inside:
+            return self.epsilon
+        if self.epsilon > 1e-6:
+            raise Refused("%s's RMSProp adds epsilon below the root, the dialect '%s' to the root, which is not nearly "
+                          "the same with %g" % (whose, self.dialect, self.epsilon))
+        return self.epsilon ** 2
 
     def raw_epsilon(self, put):
         """For an Adam that adds epsilon to the corrected root where the dialect adds it to the raw one: gives what is
@@ -398,6 +407,7 @@ class Peer:
     precisions = ("f32",)  # on some device; setup() refuses what this one has not
     channels_last = False  # how values lie that outputs() sees
     compiles = False  # a program for each size of batch; may be set in setup()
+    epsilon_below_root = False  # where its RMSprop adds it: see Rule
 
     def setup(self, e):
         """Imports the framework, sets threads, seed and device. Returns its version and a dict of what was set."""
@@ -658,6 +668,9 @@ def run(peer, e, lines):
         version, detail = peer.setup(e)
     except ImportError as error:
         raise Refused("%s cannot be imported: %s" % (peer.framework, error))
+    rule = Rule(e)
+    if peer.epsilon_below_root and rule.name == "rmsprop" and not rule.epsilon_inside:
+        detail = dict(detail, epsilon="%g below the root, for %g added to it" % (rule.epsilon ** 2, rule.epsilon))
     lines.say("imported", framework=peer.framework, version=version, python=sys.version.split()[0], detail=detail)
     parameters, trainable, layers = peer.build(e, Network(e))
     lines.say("built", parameters=parameters, trainable=trainable, layers=layers)

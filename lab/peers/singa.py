@@ -155,10 +155,10 @@ def optimizer(rule):
     if rule.name == "sgd":
         return opt.SGD(lr=rate, momentum=rule.momentum, weight_decay=rule.weight_decay, nesterov=rule.nesterov)
     if rule.name == "rmsprop":
-        if not rule.epsilon_inside or rule.momentum:
-            raise runner.Refused("SINGA's RMSProp has no momentum and adds epsilon below the root, the dialect '%s' "
-                                 "does not" % rule.dialect)
-        return opt.RMSProp(lr=rate, rho=rule.rho, epsilon=rule.epsilon, weight_decay=rule.weight_decay)
+        if rule.momentum:
+            raise runner.Refused("SINGA's RMSProp has no momentum")
+        return opt.RMSProp(lr=rate, rho=rule.rho, epsilon=rule.epsilon_below_root("SINGA"),
+                           weight_decay=rule.weight_decay)
     if rule.name == "adam":
         return opt.Adam(lr=rate, beta_1=rule.beta1, beta_2=rule.beta2, epsilon=rule.epsilon,
                         weight_decay=rule.weight_decay)
@@ -170,6 +170,7 @@ def optimizer(rule):
 
 class Singa(runner.Peer):
     framework = "SINGA"
+    epsilon_below_root = True
     variants = ("plain",)
 
     def setup(self, e):

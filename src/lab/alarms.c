@@ -12,7 +12,8 @@ static const struct {
     const char *title, *meaning;
 } kinds[ALARM_KINDS] = {
     [ALARM_CHANCE] = {PAGE_ALARM, "accuracy at chance level",
-                      "Nothing was learned: look at labels, split and learning rate before anything else."},
+                      "Nothing was learned: look at labels, split, learning rate and number of steps before anything "
+                      "else."},
     [ALARM_ACCURACY] = {PAGE_ALARM, "accuracy far below another's",
                         "The same experiment should reach the same: look for defaults that differ."},
     [ALARM_GROWTH] = {PAGE_ALARM, "time does not grow with the data",
@@ -79,21 +80,49 @@ void alarm_put(finder *f, alarm_kind kind, const char *who, const char *format, 
 
 /* --- accuracy ------------------------------------------------------------------------------------------------ */
 
-/* Within a tenth, or two standard deviations of guessing on that many images, of 1 / classes. */
-static void check_chance(finder *f)
+/* What guessing reaches: a tenth, or two standard deviations on that many images, beyond 1 / classes. */
+static double chance_limit(const result_cell *c)
 {
+    const double chance = 1.0 / (double)c->classes;
+    const double noise = c->test_images > 0 ? 2 * sqrt(chance * (1 - chance) / (double)c->test_images) : 0;
+    return chance + fmax(0.1 * chance, noise);
+}
+
+/* Where several are at chance and nobody is not, it is the experiment: one alarm for all. */
+static void check_chance_in(finder *f, int cell)
+{
+    const result_cell *c = &f->r->cells[cell];
+    const shown chance = show_value(1.0 / (double)c->classes, UNIT_SHARE);
+    double low = NAN, high = NAN;
+    int at_chance = 0, count = 0;
+    for (int i = 0; i < f->r->entry_count; i++) {
+        const result_spread *a = &f->r->entries[i].accuracy;
+        if (f->r->entries[i].cell != cell || !isfinite(a->median))
+            continue;
+        count++;
+        at_chance += a->median <= chance_limit(c);
+        low = fmin(low, a->median);
+        high = fmax(high, a->median);
+    }
+    f->looked[ALARM_CHANCE] |= count > 0;
+    if (count > 1 && at_chance == count) {
+        alarm_put(f, ALARM_CHANCE, "", "%s: %s to %s of all %d, guessing gives %s", c->title,
+                  show_value(low, UNIT_SHARE).text, show_value(high, UNIT_SHARE).text, count, chance.text);
+        return;
+    }
     for (int i = 0; i < f->r->entry_count; i++) {
         const result_entry *e = &f->r->entries[i];
-        const result_cell *c = &f->r->cells[e->cell];
-        if (c->classes < 2 || !isfinite(e->accuracy.median))
-            continue;
-        f->looked[ALARM_CHANCE] = true;
-        const double chance = 1.0 / (double)c->classes;
-        const double noise = c->test_images > 0 ? 2 * sqrt(chance * (1 - chance) / (double)c->test_images) : 0;
-        if (e->accuracy.median <= chance + fmax(0.1 * chance, noise))
+        if (e->cell == cell && e->accuracy.median <= chance_limit(c))
             alarm_put(f, ALARM_CHANCE, name_of(f, e), "%s: %s, guessing gives %s", c->title,
-                      show_value(e->accuracy.median, UNIT_SHARE).text, show_value(chance, UNIT_SHARE).text);
+                      show_value(e->accuracy.median, UNIT_SHARE).text, chance.text);
     }
+}
+
+static void check_chance(finder *f)
+{
+    for (int cell = 0; cell < f->r->cell_count; cell++)
+        if (f->r->cells[cell].classes >= 2)
+            check_chance_in(f, cell);
 }
 
 /* As many runs as have a spread; of what was published nobody knows it. */

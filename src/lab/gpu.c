@@ -1,6 +1,8 @@
 /* gpu.c - see gpu.h. */
 #include "lab/gpu.h"
 
+#include "lab/lab.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,6 +10,7 @@
 enum { MOST_PROCESSES = 128 };
 /* What a GPU's memory must have grown by before it is taken for the run's: a CUDA context alone has more. */
 static const int64_t least_growth = 64 << 20;
+static const double least_epochs = 1; /* seconds */
 
 static void note(gpu *g, const char *why)
 {
@@ -15,11 +18,30 @@ static void note(gpu *g, const char *why)
         snprintf(g->why, sizeof g->why, "%s", why);
 }
 
-void gpu_open(gpu *g)
+/* What could not be asked for is told by the looks of a run, which may find it. */
+static double price_of_look(gpu *g)
+{
+    double began = 0;
+    for (int i = 0; i < 2; i++) {
+        began = lab_thread_cpu();
+        for (int k = 0; k < g->count; k++) {
+            nvml_process list[MOST_PROCESSES];
+            int percent;
+            double number;
+            nvml_processes(g->library, g->all[k], list, MOST_PROCESSES);
+            nvml_utilization(g->library, g->all[k], &percent);
+            nvml_power(g->library, g->all[k], &number);
+            nvml_energy(g->library, g->all[k], &number);
+        }
+    }
+    return lab_thread_cpu() - began;
+}
+
+double gpu_open(gpu *g)
 {
     *g = (gpu){.chosen = -1, .peak = -1, .metered = true, .now = {-1, NAN, NAN}, .counter = NAN, .last = NAN};
     if (!(g->library = nvml_open(g->why, sizeof g->why)))
-        return;
+        return 0;
     const int count = nvml_count(g->library);
     for (int i = 0; i < count && g->count < MOST_GPUS; i++) {
         uint64_t total;
@@ -31,6 +53,7 @@ void gpu_open(gpu *g)
     }
     if (!g->count)
         note(g, "not readable: the machine has no NVIDIA GPU");
+    return price_of_look(g);
 }
 
 void gpu_close(gpu *g)
@@ -151,7 +174,10 @@ gpu_sums gpu_sum_up(const gpu *g)
     sums.why = g->why[0] ? g->why : g->chosen < 0 ? "not readable: the run was not seen on any GPU" : NULL;
     if (!(t->seconds > 0))
         return sums;
-    sums.busy = t->busy / t->seconds;
+    if (g->epochs.seconds >= least_epochs)
+        sums.busy = t->busy / t->seconds;
+    else if (!sums.why)
+        sums.why = "not readable: how busy it was, in epochs of less than a second together";
     if (g->metered) {
         sums.joules = t->joules;
         sums.power = t->joules / t->seconds;

@@ -41,14 +41,16 @@ typedef struct gpu {
     char why[160];        /* what could not be read: "not readable: ..."; "": nothing is missing */
 } gpu;
 
-/* Means and sums: of the epochs or, where no look fell into one, of the whole run. */
+/* Sums of the epochs or, where no look fell into one, of the whole run. How busy a GPU is is a mean of the driver's
+ * over up to a second: that is of the epochs alone, and of a second or more of them. */
 typedef struct gpu_sums {
     int64_t peak;
     double busy, power, joules;
     const char *why; /* what is missing; NULL: nothing. Lives as long as the gpu */
 } gpu_sums;
 
-void gpu_open(gpu *g);
+/* Gives what a look takes of a processor, in seconds; the first one, which may load things, is made here. */
+double gpu_open(gpu *g);
 /* Brings g->now up to date. `mine` tells which processes are the run's, `clock` is in seconds, `epoch`: the time
  * since the last look was one of an epoch. */
 void gpu_look(gpu *g, bool (*mine)(const void *user, pid_t pid), const void *user, double clock, bool epoch);

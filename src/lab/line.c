@@ -16,6 +16,7 @@ static const char *const events[] = {
     [LINE_LOSS] = "loss",
     [LINE_PARAM] = "param",
     [LINE_NOISE] = "noise",
+    [LINE_NOISE_PARAM] = "noise_param",
     [LINE_PHASE] = "phase",
     [LINE_FIRST_STEP] = "first_step",
     [LINE_EPOCH] = "epoch",

@@ -17,7 +17,8 @@ typedef enum line_event {
     LINE_OUTPUT,
     LINE_LOSS,
     LINE_PARAM,
-    LINE_NOISE, /* of Brasa's runner only: the loss of a step from weights that differ in their last bits */
+    LINE_NOISE,       /* of Brasa's runner only: the loss of a step from weights that differ in their last bits, */
+    LINE_NOISE_PARAM, /* and a parameter after the first update */
     LINE_PHASE,
     LINE_FIRST_STEP,
     LINE_EPOCH,

@@ -30,6 +30,7 @@ enum { LEAST_WALL = 1, MOST_WATCHED = 512, MOST_LISTED = 1 << 16, FINE = 600, PA
 /* A look that is made again and again: not before `due`. */
 typedef struct pace {
     double least, due;
+    double cost; /* of the last one; 0: there was none */
 } pace;
 
 typedef struct watched {
@@ -73,15 +74,18 @@ struct monitor {
     monitor_totals totals;
 };
 
-/* The next one comes after `least`, or PAUSE times what this one took of a processor. */
-static void pace_done(pace *p, double began, double cost, double pause)
-{
-    p->due = began + (p->least > pause * cost ? p->least : pause * cost);
-}
-
 static double larger(double a, double b)
 {
     return a > b ? a : b;
+}
+
+/* The next one comes after `least`, or `pause` times what this one took of a processor, or the last one, if that was
+ * less: one that was held up says nothing about the price. */
+static void pace_done(pace *p, double began, double cost, double pause)
+{
+    const double price = p->cost > 0 && p->cost < cost ? p->cost : cost;
+    p->cost = cost;
+    p->due = began + larger(p->least, pause * price);
 }
 
 static int64_t most(int64_t a, int64_t b)
@@ -179,7 +183,7 @@ brasa_status monitor_start(brasa_context *ctx, const monitor_options *o, monitor
     *m = (monitor){.ctx = ctx, .pool = {.ctx = ctx}, .options = *o, .self = getpid(), .reaper = -1};
     m->totals = monitor_nothing();
     if (o->gpu)
-        gpu_open(&m->gpu);
+        m->gpu_pace.cost = gpu_open(&m->gpu);
     energy_open(&m->energy, o->energy_folder ? o->energy_folder : ENERGY_FOLDER);
     return prepare(m);
 }
@@ -194,8 +198,8 @@ void monitor_follow(monitor *m, pid_t pid)
     find_new(m);
     m->start = m->last = m->time_last = lab_now();
     m->cpu_before = lab_cpu();
-    m->look = m->find = m->switch_ = m->gpu_pace =
-        (pace){.least = 0.1, .due = m->start + 0.02}; /* some are over soon */
+    m->look = m->find = m->switch_ = (pace){.least = 0.1, .due = m->start + 0.02}; /* some are over soon */
+    m->gpu_pace = (pace){.least = 0.1, .due = m->start + 0.1, .cost = m->gpu_pace.cost};
     m->pss = (pace){.least = 1, .due = m->start + 0.2};
     energy_read(&m->energy);
     m->energy.joules = 0;
@@ -337,11 +341,15 @@ static void look_switches(monitor *m, store_sample *s)
 }
 
 /* RSS counts shared pages for each process that has them: over the limit is who is so by PSS as well. It is asked for
- * more often then, for a twentieth of a processor. */
+ * more often then, for a twentieth of a processor. Otherwise the kernel, which goes through all pages, is asked for
+ * the first time when that is less than a hundredth of the time that has passed. */
 static void look_memory(monitor *m, store_sample *s, double now)
 {
     enum { URGENT = 20 };
+    static const double price = 10e-12; /* seconds for a byte; less with large pages */
     const bool much = m->options.memory && s->rss > m->options.memory;
+    if (m->pss.cost <= 0)
+        m->pss.due = larger(m->pss.due, m->start + 100 * price * (double)s->rss);
     if (much)
         m->pss.due = m->pss.least = 0;
     const bool fresh = due(m, &m->pss, now, much ? URGENT : PAUSE, read_pss, s);
