@@ -232,7 +232,7 @@ static const char *changed_batches(int other)
         g.tensors[i] = *safetensors_find(g.from, names[i]);
         g.tensors[i].name = names[i];
     }
-    CHECK_STATUS(safetensors_write(lab.ctx, path, g.tensors, 2 * EXCHANGE_STEPS, NULL, give, &g), BRASA_OK);
+    CHECK_STATUS(safetensors_write(lab.ctx, path, g.tensors, 2 * EXCHANGE_STEPS, NULL, give, NULL, &g), BRASA_OK);
     safetensors_close(g.from);
     return path;
 }

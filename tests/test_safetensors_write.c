@@ -107,7 +107,7 @@ static brasa_status write_generation(const char *path, int which)
     };
     static const tensor_note notes[] = {{"epoch", "7"}, {"said", "\"so\"\n"}, {0}};
     generation = which;
-    return safetensors_write(ctx, path, tensors, 4, notes, give, NULL);
+    return safetensors_write(ctx, path, tensors, 4, notes, give, NULL, NULL);
 }
 
 /* The generation that a whole file holds, or -1. */
@@ -199,7 +199,7 @@ TEST(refuses_to_write)
     remove(pipe_path);
     CASE("a name that nobody could read");
     const tensor_entry bad = {.name = "a\033[1m", .type = tensor_type_of(F32), .shape = shape_1(1)};
-    CHECK_STATUS(safetensors_write(ctx, in_folder("x.safetensors"), &bad, 1, NULL, give, NULL), BRASA_BAD_FILE);
+    CHECK_STATUS(safetensors_write(ctx, in_folder("x.safetensors"), &bad, 1, NULL, give, NULL, NULL), BRASA_BAD_FILE);
     CHECK_INT(files_there(), files);
     stop();
 }
@@ -291,6 +291,60 @@ TEST(killed)
             CHECK_INT(read_generation(path), 1);
         }
     }
+    stop();
+}
+
+/* --- floats --------------------------------------------------------------------------------------------------- */
+
+static double number_of(int64_t i)
+{
+    return 1.0 / (double)(i + 3);
+}
+
+static void give_numbers(void *user, int tensor, int64_t first, int count, number *out)
+{
+    (void)user, (void)tensor;
+    for (int i = 0; i < count; i++)
+        out[i].real = number_of(first + i);
+}
+
+static void give_floats(void *user, int tensor, int64_t first, int64_t count, float *out)
+{
+    CHECK_INT(tensor, 1);
+    CHECK(count <= FLOATS);
+    for (int64_t i = 0; i < count; i++)
+        out[i] = (float)number_of(first + i);
+    ++*(int *)user;
+}
+
+/* Floats as they lie in memory make the same file, and are read from any type. */
+TEST(floats)
+{
+    start();
+    const int64_t many = FLOATS + 5;
+    const tensor_entry tensors[] = {
+        {.name = "double", .type = tensor_type_of(F64), .shape = shape_1(PIECE + 7)},
+        {.name = "float", .type = tensor_type_of(F32), .shape = shape_1(many)},
+    };
+    const char *const paths[] = {in_folder("numbers.safetensors"), in_folder("floats.safetensors")};
+    float *read[2] = {0};
+    int calls = 0;
+    CHECK_STATUS(safetensors_write(ctx, paths[0], tensors, 2, NULL, give_numbers, NULL, NULL), BRASA_OK);
+    CHECK_STATUS(safetensors_write(ctx, paths[1], tensors, 2, NULL, give_numbers, give_floats, &calls), BRASA_OK);
+    CHECK_INT(calls, 2);
+    for (int k = 0; k < 2; k++) {
+        safetensors *f = NULL;
+        read[k] = malloc((size_t)many * sizeof **read);
+        REQUIRE(safetensors_open(ctx, paths[k], &f) == BRASA_OK);
+        CHECK_STATUS(safetensors_read_floats(f, safetensors_find(f, "double"), 2, PIECE, read[k]), BRASA_OK);
+        CHECK(read[k][0] == (float)number_of(2) && read[k][PIECE - 1] == (float)number_of(PIECE + 1));
+        CHECK_STATUS(safetensors_read_floats(f, safetensors_find(f, "float"), 0, many, read[k]), BRASA_OK);
+        CHECK(read[k][3] == (float)number_of(3) && read[k][many - 1] == (float)number_of(many - 1));
+        safetensors_close(f);
+    }
+    CHECK(memcmp(read[0], read[1], (size_t)many * sizeof **read) == 0);
+    free(read[0]);
+    free(read[1]);
     stop();
 }
 

@@ -40,7 +40,8 @@ static brasa_status write_split(exchange *e, split *s, const char **path)
         return BRASA_OUT_OF_MEMORY;
     if (exchange_has_tensors(e, *path))
         return BRASA_OK;
-    return exchange_written(e, safetensors_write(e->pool.ctx, *path, tensors, s->tests ? 2 : 1, NULL, give_split, s));
+    return exchange_written(
+        e, safetensors_write(e->pool.ctx, *path, tensors, s->tests ? 2 : 1, NULL, give_split, NULL, s));
 }
 
 brasa_status exchange_make_split(exchange *e, int64_t fold, const char **path)
@@ -135,7 +136,7 @@ static brasa_status write_batches(exchange *e, batches *b)
     if (exchange_has_tensors(e, e->batches))
         return BRASA_OK;
     return exchange_written(
-        e, safetensors_write(e->pool.ctx, e->batches, tensors, 2 * EXCHANGE_STEPS, NULL, give_batches, b));
+        e, safetensors_write(e->pool.ctx, e->batches, tensors, 2 * EXCHANGE_STEPS, NULL, give_batches, NULL, b));
 }
 
 brasa_status exchange_make_batches(exchange *e)

@@ -250,7 +250,7 @@ static brasa_status make_arrays(exchange *e)
         {.name = "labels", .type = tensor_type_find("I32"), .shape = shape_1(d->count)},
     };
     reading r = {.e = e, .sample = -1};
-    brasa_status status = exchange_written(e, safetensors_write(t->ctx, temporary, tensors, 2, NULL, give, &r));
+    brasa_status status = exchange_written(e, safetensors_write(t->ctx, temporary, tensors, 2, NULL, give, NULL, &r));
     if (status == BRASA_OK)
         status = r.status;
     if (status == BRASA_OK && rename(temporary, e->arrays) != 0)

@@ -261,17 +261,17 @@ static brasa_status read_start(comparison *c, const char *name, start *out)
     const tensor_entry *t = safetensors_find(c->weights, name);
     if (!t || !t->type->decode || t->type->whole || shape_count(&t->shape) < 1)
         return fail(c->pool.ctx, BRASA_BAD_FILE, "%s: there is no '%s' in it", c->weights->path, name);
-    number piece[PIECE];
+    float piece[PIECE];
     const int64_t all = shape_count(&t->shape);
     double sum = 0, squares = 0;
     for (int64_t first = 0; first < all; first += PIECE) {
         const int some = all - first < PIECE ? (int)(all - first) : PIECE;
-        brasa_status status = safetensors_read(c->weights, t, first, some, piece);
+        brasa_status status = safetensors_read_floats(c->weights, t, first, some, piece);
         if (status != BRASA_OK)
             return status;
         for (int i = 0; i < some; i++) {
-            sum += piece[i].real;
-            squares += piece[i].real * piece[i].real;
+            sum += (double)piece[i];
+            squares += (double)piece[i] * (double)piece[i];
         }
     }
     *out = (start){.name = name,

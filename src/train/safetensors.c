@@ -375,3 +375,18 @@ brasa_status safetensors_read(safetensors *f, const tensor_entry *t, int64_t fir
         t->type->decode(f->piece, count, out);
     return status;
 }
+
+brasa_status safetensors_read_floats(safetensors *f, const tensor_entry *t, int64_t first, int64_t count, float *out)
+{
+    number piece[PIECE / 8];
+    if (t->type == tensor_type_of(F32) && tensor_floats_raw())
+        return read_bytes(f, f->data + t->begin + (uint64_t)first * sizeof *out, out, (size_t)count * sizeof *out);
+    brasa_status status = BRASA_OK;
+    for (int64_t i = 0; i < count && status == BRASA_OK; i += PIECE / 8) {
+        const int part = (int)(count - i < PIECE / 8 ? count - i : PIECE / 8);
+        status = safetensors_read(f, t, first + i, part, piece);
+        for (int k = 0; k < part && status == BRASA_OK; k++)
+            out[i + k] = (float)piece[k].real;
+    }
+    return status;
+}

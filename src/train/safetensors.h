@@ -21,6 +21,7 @@ typedef union number {
 
 enum {
     PIECE = 4096,          /* elements that pass through at a time, at most */
+    FLOATS = 1 << 20,      /* the same of floats that need not be converted */
     MAX_HEADER = 16 << 20, /* bytes; a network of a thousand layers needs half a million */
     MAX_TENSORS = 1 << 16,
 };
@@ -36,6 +37,8 @@ typedef struct tensor_type {
 /* By name, or NULL; and of what a session holds. */
 const tensor_type *tensor_type_find(const char *name);
 const tensor_type *tensor_type_of(dtype type);
+/* Whether floats lie in memory as an F32 does in a file. */
+bool tensor_floats_raw(void);
 
 typedef struct tensor_entry {
     const char *name; /* UTF-8 without control characters */
@@ -73,16 +76,20 @@ const tensor_entry *safetensors_find(const safetensors *f, const char *name);
 const char *safetensors_note(const safetensors *f, const char *key);
 /* `count` elements, at most PIECE, of a tensor whose type has `decode`. */
 brasa_status safetensors_read(safetensors *f, const tensor_entry *t, int64_t first, int count, number *out);
+/* The same as floats, any number of them; those of an F32 come without a detour. */
+brasa_status safetensors_read_floats(safetensors *f, const tensor_entry *t, int64_t first, int64_t count, float *out);
 
 /* --- writing (safetensors_write.c) --------------------------------------------------------------------------- */
 
 /* Gives elements first ... first + count - 1 of a tensor. For one tensor it is called in order, from 0 on. */
 typedef void (*tensor_source)(void *user, int tensor, int64_t first, int count, number *out);
+/* The same of an F32, at most FLOATS of them. */
+typedef void (*tensor_floats)(void *user, int tensor, int64_t first, int64_t count, float *out);
 
 /* Makes the file or replaces it: either all of it is there, on the disk, or what was there before. The header lists
  * the tensors in their order; their `begin` and `end` are not looked at, their types must have `encode`. notes may be
- * NULL. */
+ * NULL, and so may be floats: then `source` gives these, too. */
 brasa_status safetensors_write(brasa_context *ctx, const char *path, const tensor_entry *tensors, int count,
-                               const tensor_note *notes, tensor_source source, void *user);
+                               const tensor_note *notes, tensor_source source, tensor_floats floats, void *user);
 
 #endif

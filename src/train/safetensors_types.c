@@ -174,3 +174,11 @@ const tensor_type *tensor_type_of(dtype type)
 {
     return tensor_type_find(type == F32 ? "F32" : type == F64 ? "F64" : type == I64 ? "I64" : "I32");
 }
+
+bool tensor_floats_raw(void)
+{
+    const float one = 1;
+    unsigned char bytes[sizeof one];
+    memcpy(bytes, &one, sizeof one);
+    return bytes[2] == 0x80 && bytes[3] == 0x3F;
+}

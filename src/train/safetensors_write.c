@@ -125,6 +125,19 @@ static brasa_status make_header(writer *w)
 
 /* --- the data ----------------------------------------------------------------------------------------------- */
 
+/* One that is stored as it lies in memory. */
+static brasa_status write_floats(writer *w, int i, tensor_floats source, void *user, float *floats)
+{
+    const int64_t count = shape_count(&w->tensors[i].shape);
+    brasa_status status = BRASA_OK;
+    for (int64_t first = 0; first < count && status == BRASA_OK; first += FLOATS) {
+        const int64_t part = count - first < FLOATS ? count - first : FLOATS;
+        source(user, i, first, part, floats);
+        status = replace_write(&w->file, floats, (size_t)part * sizeof *floats);
+    }
+    return status;
+}
+
 static brasa_status write_tensor(writer *w, int i, tensor_source source, void *user, number *numbers,
                                  unsigned char *bytes)
 {
@@ -140,30 +153,47 @@ static brasa_status write_tensor(writer *w, int i, tensor_source source, void *u
     return status;
 }
 
-/* In the order of place_tensors. */
-static brasa_status write_data(writer *w, tensor_source source, void *user)
+/* The most elements of a tensor that is written as floats, or 0. */
+static int64_t most_floats(const writer *w)
 {
+    int64_t most = 0;
+    for (int i = 0; i < w->count; i++) {
+        const int64_t count = w->tensors[i].type == tensor_type_of(F32) ? shape_count(&w->tensors[i].shape) : 0;
+        most = count > most ? count : most;
+    }
+    return most < FLOATS ? most : FLOATS;
+}
+
+/* In the order of place_tensors. */
+static brasa_status write_data(writer *w, tensor_source source, tensor_floats raw, void *user)
+{
+    const int64_t most = raw ? most_floats(w) : 0;
     number *numbers = pool_get(&w->pool, PIECE, sizeof *numbers);
     unsigned char *bytes = pool_get(&w->pool, PIECE, ALIGN);
-    if (!numbers || !bytes)
-        return fail_memory(w->ctx, PIECE * (sizeof *numbers + ALIGN));
+    float *floats = pool_get(&w->pool, (size_t)most + 1, sizeof *floats);
+    if (!numbers || !bytes || !floats)
+        return fail_memory(w->ctx, PIECE * (sizeof *numbers + ALIGN) + (size_t)most * sizeof *floats);
     brasa_status status = replace_write(&w->file, w->header, w->header_bytes);
     for (int size = ALIGN; size >= 1; size /= 2)
-        for (int i = 0; i < w->count && status == BRASA_OK; i++)
-            if (w->tensors[i].type->bytes == size)
-                status = write_tensor(w, i, source, user, numbers, bytes);
+        for (int i = 0; i < w->count && status == BRASA_OK; i++) {
+            const tensor_type *type = w->tensors[i].type;
+            if (type->bytes != size)
+                continue;
+            status = raw && type == tensor_type_of(F32) ? write_floats(w, i, raw, user, floats)
+                                                        : write_tensor(w, i, source, user, numbers, bytes);
+        }
     return status;
 }
 
 brasa_status safetensors_write(brasa_context *ctx, const char *path, const tensor_entry *tensors, int count,
-                               const tensor_note *notes, tensor_source source, void *user)
+                               const tensor_note *notes, tensor_source source, tensor_floats floats, void *user)
 {
     writer w = {.ctx = ctx, .path = path, .pool = {.ctx = ctx}, .tensors = tensors, .count = count, .notes = notes};
     brasa_status status = make_header(&w);
     if (status == BRASA_OK) {
         status = replace_begin(&w.file, ctx, path);
         if (status == BRASA_OK)
-            status = write_data(&w, source, user);
+            status = write_data(&w, source, tensor_floats_raw() ? floats : NULL, user);
         status = replace_end(&w.file, status);
     }
     pool_free(&w.pool);

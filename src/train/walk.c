@@ -1,4 +1,4 @@
-/* walk.c - through a tensor, row by row: what a layout adds to an offset for each index is looked up in a table. */
+/* walk.c - through a tensor, row by row: where the elements of a row lie is looked up in a table. */
 #include "train/walk.h"
 #include "core/threads.h"
 
@@ -38,30 +38,109 @@ void walk_copy_out(const walk *w, int64_t i, int64_t at)
     store(w->plain, w->plain_type, i - w->first, load(w->stored, w->type, at));
 }
 
+/* --- rows ---------------------------------------------------------------------------------------------------- */
+
+enum { MOST_IN_ROW = 1 << 14 }; /* a table of these stays in a cache */
+
+static int64_t row_length(const shape *s, int *outer)
+{
+    int64_t length = 1;
+    int d = s->rank;
+    while (d > 0 && (d == s->rank || length * s->dim[d - 1] <= MOST_IN_ROW))
+        length *= s->dim[--d];
+    *outer = d;
+    return length;
+}
+
+int64_t walk_table_size(const shape *s)
+{
+    int outer;
+    return layout_table_size(s) + row_length(s, &outer);
+}
+
+/* What the indices of axes first to last - 1 add, of element i of these axes. */
+static int64_t place_in(const shape *s, const int64_t *table, int first, int last, int64_t i)
+{
+    int64_t place = 0, begin = 0;
+    for (int d = 0; d < last; d++)
+        begin += s->dim[d];
+    for (int d = last - 1; d >= first; d--) {
+        begin -= s->dim[d];
+        place += table[begin + i % s->dim[d]];
+        i /= s->dim[d];
+    }
+    return place;
+}
+
+walk_rows walk_rows_of(const layout *l, const shape *s, int64_t *table)
+{
+    walk_rows r = {.straight = true, .table = table};
+    int64_t *row = table + layout_table_size(s);
+    layout_table_fill(l, s, table);
+    r.length = row_length(s, &r.outer);
+    for (int64_t i = 0; i < r.length; i++) {
+        row[i] = place_in(s, table, r.outer, s->rank, i);
+        r.straight = r.straight && row[i] == row[0] + i;
+    }
+    return r;
+}
+
+/* --- the walk ------------------------------------------------------------------------------------------------ */
+
+/* Elements i to i + count - 1, of one row, between floats. */
+static void copy_floats(const walk *w, int64_t i, int64_t count, int64_t base, const int64_t *places)
+{
+    float *stored = (float *)w->stored + base, *plain = (float *)w->plain + (i - w->first);
+    const bool out = w->each == walk_copy_out;
+    if (w->rows.straight && out)
+        memcpy(plain, stored + places[0], (size_t)count * sizeof *plain);
+    else if (w->rows.straight)
+        memcpy(stored + places[0], plain, (size_t)count * sizeof *plain);
+    else if (out)
+        for (int64_t k = 0; k < count; k++)
+            plain[k] = stored[places[k]];
+    else
+        for (int64_t k = 0; k < count; k++)
+            stored[places[k]] = plain[k];
+}
+
 void walk_range(void *user, int64_t begin, int64_t end)
 {
     const walk *w = user;
-    const int rank = w->shape->rank;
-    const int64_t length = rank ? w->shape->dim[rank - 1] : 1;
-    const int64_t *last = w->table;
-    for (int d = 0; d < rank - 1; d++)
-        last += w->shape->dim[d];
-    for (int64_t i = begin; i < end;) {
-        const int64_t row = i / length, rest = (row + 1) * length;
-        const int64_t base = layout_row_base(w->shape, w->table, row);
-        for (; i < rest && i < end; i++)
-            w->each(w, i, base + last[i - row * length]);
+    const walk_rows *r = &w->rows;
+    const int64_t *row = r->table + layout_table_size(w->shape);
+    const bool floats =
+        (w->each == walk_copy_in || w->each == walk_copy_out) && w->type == F32 && w->plain_type == F32;
+    for (int64_t i = begin, next; i < end; i = next) {
+        const int64_t number = i / r->length, within = i - number * r->length, rest = i - within + r->length;
+        const int64_t base = place_in(w->shape, r->table, 0, r->outer, number);
+        next = rest < end ? rest : end;
+        if (floats)
+            copy_floats(w, i, next - i, base, row + within);
+        for (int64_t k = i; !floats && k < next; k++)
+            w->each(w, k, base + row[k - i + within]);
     }
+}
+
+static void range_from_first(void *user, int64_t begin, int64_t end)
+{
+    const walk *w = user;
+    walk_range(user, w->first + begin, w->first + end);
+}
+
+void walk_some(const brasa_context *ctx, walk *w, int64_t count)
+{
+    threads_for(ctx->threads, count, range_from_first, w);
 }
 
 brasa_status walk_through(brasa_context *ctx, walk *w, const layout *l)
 {
-    const int64_t entries = layout_table_size(w->shape);
-    w->table = mem_get(ctx, (size_t)entries * sizeof *w->table);
-    if (!w->table)
-        return fail_memory(ctx, (size_t)entries * sizeof *w->table);
-    layout_table_fill(l, w->shape, w->table);
-    threads_for(ctx->threads, shape_count(w->shape), walk_range, w);
-    mem_put(ctx, w->table);
+    const int64_t entries = walk_table_size(w->shape);
+    int64_t *table = mem_get(ctx, (size_t)entries * sizeof *table);
+    if (!table)
+        return fail_memory(ctx, (size_t)entries * sizeof *table);
+    w->rows = walk_rows_of(l, w->shape, table);
+    walk_some(ctx, w, shape_count(w->shape));
+    mem_put(ctx, table);
     return BRASA_OK;
 }

@@ -29,6 +29,7 @@ typedef struct items {
     item *list;
     int count, capacity;
     int64_t most_entries; /* of the largest table that a walk through a state needs */
+    int64_t most_floats;  /* of the largest state of floats, or FLOATS */
 } items;
 
 static brasa_status add_item(items *all, pool *p, item added)
@@ -38,8 +39,10 @@ static brasa_status add_item(items *all, pool *p, item added)
         return fail_memory(p->ctx, sizeof *grown);
     all->list = grown;
     all->list[all->count++] = added;
-    const int64_t entries = layout_table_size(&added.st->stored);
+    const int64_t entries = walk_table_size(&added.st->stored), count = shape_count(&added.st->shape);
     all->most_entries = entries > all->most_entries ? entries : all->most_entries;
+    all->most_floats = count > all->most_floats ? count : all->most_floats;
+    all->most_floats = all->most_floats > FLOATS ? FLOATS : all->most_floats;
     return BRASA_OK;
 }
 
@@ -70,29 +73,40 @@ static brasa_status list_items(const brasa_session *s, int32_t what, pool *p, it
 typedef struct saving {
     const brasa_session *s;
     items all;
-    int64_t *table; /* of the tensor that is being written */
+    int64_t *table;
+    walk_rows rows; /* of the tensor that is being written */
 } saving;
+
+/* Elements of a state, which save has brought up to date. */
+static void copy_out(saving *v, const state *st, int64_t first, int64_t count, void *out, dtype type)
+{
+    if (first == 0)
+        v->rows = walk_rows_of(&st->layout, &st->stored, v->table);
+    walk w = {.shape = &st->stored,
+              .each = walk_copy_out,
+              .stored = session_state_data(v->s, st),
+              .type = st->type,
+              .plain = out,
+              .plain_type = type,
+              .first = first,
+              .rows = v->rows};
+    walk_some(v->s->ctx, &w, count);
+}
 
 static void give(void *user, int tensor, int64_t first, int count, number *out)
 {
     saving *v = user;
     const state *st = v->all.list[tensor].st;
-    void *data = session_state_data(v->s, st); /* brought up to date by save */
-    if (st->type == I64) {                     /* the step counter */
-        out->whole = *(const int64_t *)data;
-        return;
-    }
-    if (first == 0)
-        layout_table_fill(&st->layout, &st->stored, v->table);
-    walk w = {.shape = &st->stored,
-              .each = walk_copy_out,
-              .stored = data,
-              .type = st->type,
-              .plain = out,
-              .plain_type = F64,
-              .first = first,
-              .table = v->table};
-    walk_range(&w, first, first + count);
+    if (st->type == I64) /* the step counter */
+        out->whole = *(const int64_t *)session_state_data(v->s, st);
+    else
+        copy_out(v, st, first, count, out, F64);
+}
+
+static void give_floats(void *user, int tensor, int64_t first, int64_t count, float *out)
+{
+    saving *v = user;
+    copy_out(v, v->all.list[tensor].st, first, count, out, F32);
 }
 
 static brasa_status save(saving *v, pool *p, const char *path, int32_t what, const tensor_note *notes)
@@ -111,7 +125,7 @@ static brasa_status save(saving *v, pool *p, const char *path, int32_t what, con
         tensors[i] =
             (tensor_entry){.name = v->all.list[i].name, .type = tensor_type_of(st->type), .shape = st->shape};
     }
-    return safetensors_write(p->ctx, path, tensors, v->all.count, notes, give, v);
+    return safetensors_write(p->ctx, path, tensors, v->all.count, notes, give, give_floats, v);
 }
 
 brasa_status session_save(brasa_session *s, const char *path, int32_t what, const tensor_note *notes)
@@ -272,11 +286,19 @@ static brasa_status read_steps(loading *l, const tensor_entry *t, int64_t *to)
     return BRASA_OK;
 }
 
+/* What the elements of a file pass through. */
+typedef struct passage {
+    number *numbers; /* PIECE of them */
+    float *floats;   /* FLOATS, or what the largest state has */
+    int64_t *table;
+} passage;
+
 /* `to` is zeroed, so that what a layout pads stays zero. */
-static brasa_status read_state(loading *l, const state *st, const tensor_entry *t, void *to, number *piece,
-                               int64_t *table)
+static brasa_status read_state(loading *l, const state *st, const tensor_entry *t, void *to, const passage *p)
 {
     const int64_t count = shape_count(&st->shape);
+    const bool floats = st->type == F32;
+    const int64_t most = floats ? FLOATS : PIECE;
     brasa_status status = BRASA_OK;
     if (st->type == I64)
         return read_steps(l, t, to);
@@ -284,29 +306,30 @@ static brasa_status read_state(loading *l, const state *st, const tensor_entry *
               .each = walk_copy_in,
               .stored = to,
               .type = st->type,
-              .plain = piece,
-              .plain_type = F64,
-              .table = table};
-    layout_table_fill(&st->layout, &st->stored, table);
-    for (; w.first < count && status == BRASA_OK; w.first += PIECE) {
-        const int part = (int)(count - w.first < PIECE ? count - w.first : PIECE);
-        status = safetensors_read(l->file, t, w.first, part, piece);
+              .plain = floats ? (void *)p->floats : (void *)p->numbers,
+              .plain_type = floats ? F32 : F64,
+              .rows = walk_rows_of(&st->layout, &st->stored, p->table)};
+    for (; w.first < count && status == BRASA_OK; w.first += most) {
+        const int64_t part = count - w.first < most ? count - w.first : most;
+        status = floats ? safetensors_read_floats(l->file, t, w.first, part, p->floats)
+                        : safetensors_read(l->file, t, w.first, (int)part, p->numbers);
         if (status == BRASA_OK)
-            walk_range(&w, w.first, w.first + part);
+            walk_some(l->s->ctx, &w, part);
     }
     return status;
 }
 
 static brasa_status read_all(loading *l, char *staged)
 {
-    number *piece = pool_get(&l->pool, PIECE, sizeof *piece);
-    int64_t *table = pool_get(&l->pool, (size_t)l->all.most_entries + 1, sizeof *table);
-    if (!piece || !table)
-        return fail_memory(l->s->ctx, PIECE * sizeof *piece);
+    const passage p = {.numbers = pool_get(&l->pool, PIECE, sizeof *p.numbers),
+                       .floats = pool_get(&l->pool, (size_t)l->all.most_floats + 1, sizeof *p.floats),
+                       .table = pool_get(&l->pool, (size_t)l->all.most_entries + 1, sizeof *p.table)};
+    if (!p.numbers || !p.floats || !p.table)
+        return fail_memory(l->s->ctx, PIECE * sizeof *p.numbers + (size_t)l->all.most_floats * sizeof *p.floats);
     brasa_status status = BRASA_OK;
     for (int i = 0; i < l->all.count && status == BRASA_OK; i++) {
         if (staged_bytes(l, i))
-            status = read_state(l, l->all.list[i].st, l->found[i], staged, piece, table);
+            status = read_state(l, l->all.list[i].st, l->found[i], staged, &p);
         staged += staged_bytes(l, i);
     }
     return status;
