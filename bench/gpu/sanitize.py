@@ -5,18 +5,17 @@
 
 Some ops at a time run in a process of their own, an op with many cases in several, a test program in one; --jobs of them at
 once. What was covered is kept in --logs/sanitized.txt, a line for each op (or share of its cases, or program), tool and
-precision, and is not done again until a source changes, those of the lab and the command line apart; so a limit of time
-leaves a list of what is there and what is left.
-Racecheck looks at our own kernels alone, with cuDNN and cuBLASLt out of the way. Errors that calls of CUDA return are not
-counted: libraries ask for what may not be there. Exit codes: 0 all is covered and clean; 1 something was found or did not
-work; 3 some is left for the next call.
+precision, and is not done again until a source of kernels changes (sources.py lists their folders); so a limit of time
+leaves a list of what is there and what is left. Racecheck looks at our own kernels alone, with cuDNN and cuBLASLt out of the
+way, and at each once in a case. Errors that calls of CUDA return are not counted: libraries ask for what may not be there.
+Exit codes: 0 all is covered and clean; 1 something was found or did not work; 3 some is left for the next call.
 """
 import argparse, contextlib, os, re, shutil, signal, subprocess, sys, threading, time
 from concurrent.futures import ThreadPoolExecutor, as_completed
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 sys.dont_write_bytecode = True
-from sources import ROOT, hash_sources
+from sources import KERNELS, ROOT, hash_sources
 
 TOGETHER = 6  # ops in a process, which takes a few seconds to start
 HEAVY = {"conv2d": 8, "dense": 3, "batchnorm": 3, "maxpool": 2, "lrn": 2}  # these alone, in so many processes
@@ -88,7 +87,7 @@ class Job:
             if share:
                 env["BRASA_TEST_SHARE"] = share
         if self.tool == "racecheck":
-            env.update(BRASA_CUDNN="off", BRASA_CUBLASLT="off")
+            env.update(BRASA_CUDNN="off", BRASA_CUBLASLT="off", BRASA_TEST_ONCE="yes")
         return env
 
     def run(self, end):
@@ -187,7 +186,7 @@ def parse_options():
     p.add_argument("--precisions", nargs="+", choices=("f32", "tf32", "bf16"), default=["f32", "bf16"])
     p.add_argument("--logs", default=os.path.join(ROOT, "build"), metavar="FOLDER", help="(build)")
     p.add_argument("--tests", default=os.path.join(ROOT, "build", "tests", "test_ops"), help=argparse.SUPPRESS)
-    p.add_argument("--sources", default=hash_sources(without=("cli", "src/lab")), help=argparse.SUPPRESS)
+    p.add_argument("--sources", default=hash_sources(KERNELS), help=argparse.SUPPRESS)
     p.add_argument("--least", type=float, default=20, metavar="SECONDS", help="with less left no process is started (20)")
     p.add_argument("--sanitizer", default=find_sanitizer(), metavar="PROGRAM")
     o = p.parse_args()
