@@ -56,6 +56,14 @@ static void check_only(const lab_alarms *a, alarm_kind kind, const char *who, co
         CHECK_HAS(found->text, part);
 }
 
+static void check_about(const lab_alarms *a, alarm_kind kind, const char *who, const char *part)
+{
+    const lab_alarm *found = about(a, kind, who);
+    CHECK(found != NULL);
+    if (found)
+        CHECK_HAS(found->text, part);
+}
+
 TEST(an_orderly_campaign_has_none)
 {
     campaign c;
@@ -313,7 +321,13 @@ TEST(spread)
     begin_orderly(&c);
     row_of(&c, 4, "tensorflow", 3)->image_s *= 1.3;
     lab_alarms found = alarms_of(&c);
-    check_only(&found, ALARM_SPREAD, "tensorflow", "resnet50 on synth:fire,n=791");
+    CHECK_INT(found.count, 0); /* it is the last one all the same */
+    row_of(&c, 4, "pytorch", 3)->image_s *= 1.3;
+    row_of(&c, 4, "tensorflow", 2)->image_s *= 0.7;
+    found = alarms_of(&c);
+    CHECK_INT(found.count, 2);
+    check_about(&found, ALARM_SPREAD, "pytorch", "resnet50 on synth:fire,n=791");
+    check_about(&found, ALARM_SPREAD, "tensorflow", "resnet50 on synth:fire,n=791");
     campaign_end(&c);
 
     begin_orderly(&c);
@@ -357,14 +371,6 @@ static lab_alarms alarms_of_study(pool *p, const char *study)
     CHECK_STATUS(reference_results(p, study, &r), BRASA_OK);
     CHECK_STATUS(alarms_find(p, &r, &found), BRASA_OK);
     return found;
-}
-
-static void check_about(const lab_alarms *a, alarm_kind kind, const char *who, const char *part)
-{
-    const lab_alarm *found = about(a, kind, who);
-    CHECK(found != NULL);
-    if (found)
-        CHECK_HAS(found->text, part);
 }
 
 TEST(study_1)

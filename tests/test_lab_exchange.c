@@ -207,10 +207,12 @@ static void check_training(const lab_cell *c)
         brasa_context_free(ctx);
         return;
     }
-    const exchange_run run = {.peer = "brasa", .fold = c->folds ? 2 : 0};
+    const exchange_run run = {.peer = "brasa", .repeat = 3, .fold = c->folds ? 2 : 0};
     const char *path = in_tree("experiment.json");
     CHECK_STATUS(exchange_write(e, &run, path), BRASA_OK);
     CHECK_STATUS(errand_read(ctx, path, &todo), BRASA_OK);
+    CHECK_INT(todo.seed, c->seed + 2); /* of the order: weights and split stay those of the cell */
+    todo.seed = c->seed;
     printed lines;
     CHECK_STATUS(run_errand(ctx, &todo, &lines), BRASA_OK);
 

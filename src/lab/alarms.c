@@ -287,6 +287,21 @@ static void check_idle(finder *f)
 
 /* --- conditions ---------------------------------------------------------------------------------------------- */
 
+/* Whether its spread touches that of another one there. Alone it has no rank, and may be compared elsewhere. */
+static bool is_rank_open(const finder *f, const result_entry *e)
+{
+    bool alone = true;
+    for (int i = 0; i < f->r->entry_count; i++) {
+        const result_entry *o = &f->r->entries[i];
+        if (o == e || o->cell != e->cell || !o->done)
+            continue;
+        alone = false;
+        if (o->image_s.low <= e->image_s.high && e->image_s.low <= o->image_s.high)
+            return true;
+    }
+    return alone;
+}
+
 static const double swap_limit = 16e6;    /* bytes: less is what the system puts away by itself */
 static const double spread_limit = 0.2;   /* between the extremes, of the median */
 static const double load_limit = 0.25;    /* cores */
@@ -302,7 +317,7 @@ static void check_conditions(finder *f)
         f->looked[ALARM_MONITOR] |= isfinite(e->monitor);
         if (e->swap > swap_limit)
             alarm_put(f, ALARM_SWAP, name_of(f, e), "%s: %s", cell_of(f, e), show_value(e->swap, UNIT_BYTES).text);
-        if (s->count >= FEWEST_REPEATS && (s->high - s->low) / s->median > spread_limit)
+        if (s->count >= FEWEST_REPEATS && (s->high - s->low) / s->median > spread_limit && is_rank_open(f, e))
             alarm_put(f, ALARM_SPREAD, name_of(f, e), "%s: %s to %s", cell_of(f, e), per_image(s->low).text,
                       per_image(s->high).text);
         if (e->monitor > monitor_limit)

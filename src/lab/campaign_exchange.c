@@ -19,7 +19,8 @@ static brasa_status open_files(void *user, const lab_cell *cell, void **prepared
 static brasa_status write_file(void *prepared, const lab_run *run, bool check, const char *path, account_owed *owed)
 {
     exchange *e = prepared;
-    const exchange_run what = {.peer = run->peer, .variant = run->variant, .check = check, .fold = run->fold};
+    const exchange_run what = {
+        .peer = run->peer, .variant = run->variant, .check = check, .repeat = run->repeat, .fold = run->fold};
     brasa_status status = exchange_write(e, &what, path);
     if (!check) /* of this fold, now that its file is there */
         *owed = (account_owed){.epochs = e->cell->epochs, .images = e->trains, .tests = e->tests};

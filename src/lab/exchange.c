@@ -289,7 +289,7 @@ static void write_run(const exchange *e, const exchange_run *run, const char *li
     json_int(j, "threads", c->threads ? c->threads : brasa_context_threads(e->pool.ctx));
     json_text(j, "device", c->device);
     json_text(j, "precision", c->precision);
-    json_int(j, "seed", c->seed);
+    json_int(j, "seed", c->seed + (run->repeat ? run->repeat - 1 : 0));
     json_bool(j, "profile", c->profile);
     write_optimizer(e, j);
     json_int(j, "steps", EXCHANGE_STEPS);

@@ -49,7 +49,8 @@ void exchange_close(exchange *e);
 typedef struct exchange_run {
     const char *peer, *variant; /* variant NULL: the plain one */
     bool check;
-    int64_t fold; /* from 1; 0: the cell has no folds */
+    int64_t repeat; /* from 1: each draws an order of its own, and what dropout takes; 0: as the first */
+    int64_t fold;   /* from 1; 0: the cell has no folds */
 } exchange_run;
 
 /* The one file that a runner is given. */

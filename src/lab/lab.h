@@ -28,7 +28,7 @@ typedef struct lab_cell {
     int64_t batch, epochs, repeats;
     int64_t folds;   /* 0: none; else each repeat is one run for each fold, 1 to folds */
     int64_t threads; /* 0: as many as may be used */
-    int64_t seed;    /* of weights, split and order */
+    int64_t seed;    /* of weights and split; each repeat has its own of the order, from this one on */
     int64_t mem;     /* bytes that the runner's processes may have together; 0: any number */
     double limit;    /* seconds that a run may take */
     bool timing;     /* steps before the first epoch warm everything up; false where accuracy is what counts */

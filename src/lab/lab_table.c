@@ -8,12 +8,6 @@
 #include <math.h>
 #include <string.h>
 
-/* The same in milliseconds. */
-static result_spread in_ms(result_spread s)
-{
-    return (result_spread){1e3 * s.median, 1e3 * s.low, 1e3 * s.high, s.count};
-}
-
 /* The two columns that rows of a framework in a cell begin with. */
 static void begin_row(table_writer *w, const lab_results *r, const result_entry *e)
 {
@@ -51,21 +45,47 @@ static void make_ranks(table_writer *w, const lab_results *r, const lab_verdict 
 
 /* --- figures ------------------------------------------------------------------------------------------------- */
 
+/* Times of a cell stand below each other: in one unit, which suits the longest. */
+typedef struct cell_units {
+    unit_size image, epoch;
+} cell_units;
+
+static cell_units units_of(const lab_results *r, int cell)
+{
+    double image = 0, epoch = 0;
+    for (int i = 0; i < r->entry_count; i++)
+        if (r->entries[i].cell == cell && r->entries[i].done) {
+            image = fmax(image, r->entries[i].image_s.median);
+            epoch = fmax(epoch, r->entries[i].epoch_s.median);
+        }
+    return (cell_units){unit_for(UNIT_SECONDS, image), unit_for(UNIT_SECONDS, epoch)};
+}
+
+static void put_time(table_writer *w, const result_spread *s, unit_size unit)
+{
+    const double apart = fmax(s->high - s->median, s->median - s->low) / unit.divisor;
+    const bool known = s->count > 1 && apart > 0;
+    table_put(w, "%s%s%s %s", show_value(s->median / unit.divisor, UNIT_NONE).text, known ? " \u00B1" : "",
+              known ? show_rough(apart).text : "", unit.name);
+}
+
 static void make_figures(table_writer *w, const lab_results *r, lab_table *out)
 {
-    static const page_column columns[] = {{"Cell", true}, {"Framework", true}, {"ms an image"}, {"s an epoch"},
-                                          {"Runs"},       {"Accuracy"},        {"Evaluation"},  {"First step"},
-                                          {"Import"}};
+    static const page_column columns[] = {{"Cell", true}, {"Framework", true}, {"An image"},   {"An epoch"}, {"Runs"},
+                                          {"Accuracy"},   {"Evaluation"},      {"First step"}, {"Import"}};
     table_begin(w, out, "Medians over the repeats, and how far the extremes lie from them", columns, 9);
     for (int i = 0; i < r->entry_count; i++) {
         const result_entry *e = &r->entries[i];
-        const result_spread time = in_ms(e->image_s);
+        const cell_units units = units_of(r, e->cell);
         begin_row(w, r, e);
         if (e->done)
-            table_put_spread(w, &time, UNIT_NONE);
+            put_time(w, &e->image_s, units.image);
         else
             table_put(w, "%s", e->status);
-        table_put(w, "%s", show_value(e->epoch_s.median, UNIT_NONE).text);
+        if (e->done)
+            put_time(w, &e->epoch_s, units.epoch);
+        else
+            table_put(w, "%s", show_value(NAN, UNIT_NONE).text);
         table_put(w, "%d of %d", e->done, e->rows);
         table_put_spread(w, &e->accuracy, UNIT_SHARE);
         table_put(w, "%s", show_value(e->eval_s.median, UNIT_SECONDS).text);

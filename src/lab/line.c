@@ -7,24 +7,15 @@
 #include <string.h>
 
 static const char *const events[] = {
-    [LINE_START] = "start",
-    [LINE_IMPORTED] = "imported",
-    [LINE_REFUSED] = "refused",
-    [LINE_BUILT] = "built",
-    [LINE_BATCH] = "batch",
-    [LINE_OUTPUT] = "output",
-    [LINE_LOSS] = "loss",
-    [LINE_PARAM] = "param",
-    [LINE_NOISE] = "noise",
-    [LINE_NOISE_PARAM] = "noise_param",
-    [LINE_PHASE] = "phase",
-    [LINE_FIRST_STEP] = "first_step",
-    [LINE_EPOCH] = "epoch",
-    [LINE_EVALUATION] = "evaluation",
-    [LINE_PROFILE] = "profile",
-    [LINE_FUNCTION] = "function",
-    [LINE_DONE] = "done",
-    [LINE_FAILED] = "failed",
+    [LINE_START] = "start",     [LINE_IMPORTED] = "imported",
+    [LINE_REFUSED] = "refused", [LINE_BUILT] = "built",
+    [LINE_BATCH] = "batch",     [LINE_OUTPUT] = "output",
+    [LINE_LOSS] = "loss",       [LINE_PARAM] = "param",
+    [LINE_NOISE] = "noise",     [LINE_NOISE_PARAM] = "noise_param",
+    [LINE_PHASE] = "phase",     [LINE_FIRST_STEP] = "first_step",
+    [LINE_EPOCH] = "epoch",     [LINE_EVALUATION] = "evaluation",
+    [LINE_PROFILE] = "profile", [LINE_FUNCTION] = "function",
+    [LINE_DONE] = "done",       [LINE_FAILED] = "failed",
 };
 
 typedef struct reader {
