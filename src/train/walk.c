@@ -104,21 +104,39 @@ static void copy_floats(const walk *w, int64_t i, int64_t count, int64_t base, c
             stored[places[k]] = plain[k];
 }
 
+/* Rows lie side by side in blocks of some layouts: a piece of all rows comes before the next piece of any, so that
+ * what was fetched with one is still there for its neighbours. */
+static void copy_range(const walk *w, int64_t begin, int64_t end)
+{
+    enum { NEAR = 64 };
+    const walk_rows *r = &w->rows;
+    const int64_t *places = r->table + layout_table_size(w->shape);
+    const int64_t piece = r->straight ? r->length : NEAR;
+    for (int64_t at = 0; at < r->length; at += piece)
+        for (int64_t row = begin / r->length; row * r->length < end; row++) {
+            const int64_t start = row * r->length + at, left = r->length - at;
+            const int64_t stop = start + (piece < left ? piece : left);
+            const int64_t from = start > begin ? start : begin, to = stop < end ? stop : end;
+            if (from < to)
+                copy_floats(w, from, to - from, place_in(w->shape, r->table, 0, r->outer, row),
+                            places + (from - row * r->length));
+        }
+}
+
 void walk_range(void *user, int64_t begin, int64_t end)
 {
     const walk *w = user;
     const walk_rows *r = &w->rows;
-    const int64_t *row = r->table + layout_table_size(w->shape);
-    const bool floats =
-        (w->each == walk_copy_in || w->each == walk_copy_out) && w->type == F32 && w->plain_type == F32;
-    for (int64_t i = begin, next; i < end; i = next) {
-        const int64_t number = i / r->length, within = i - number * r->length, rest = i - within + r->length;
-        const int64_t base = place_in(w->shape, r->table, 0, r->outer, number);
-        next = rest < end ? rest : end;
-        if (floats)
-            copy_floats(w, i, next - i, base, row + within);
-        for (int64_t k = i; !floats && k < next; k++)
-            w->each(w, k, base + row[k - i + within]);
+    const int64_t *places = r->table + layout_table_size(w->shape);
+    if ((w->each == walk_copy_in || w->each == walk_copy_out) && w->type == F32 && w->plain_type == F32) {
+        copy_range(w, begin, end);
+        return;
+    }
+    for (int64_t i = begin; i < end;) {
+        const int64_t row = i / r->length, rest = (row + 1) * r->length;
+        const int64_t base = place_in(w->shape, r->table, 0, r->outer, row);
+        for (; i < rest && i < end; i++)
+            w->each(w, i, base + places[i - row * r->length]);
     }
 }
 
