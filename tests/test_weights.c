@@ -149,18 +149,20 @@ TEST(checkpoint)
 {
     static const char *const optimizers[] = {"sgd lr=0.05 momentum=0.9", "adam", "adadelta", "rmsprop", "sgd lr=0.1"};
     const char *path = in_folder("checkpoint.safetensors");
-    for (int i = 0; i < 5; i++) {
-        CASE("%s", optimizers[i]);
+    for (int k = 0; k < 10; k++) {
+        const int i = k / 2;
+        const bool fresh = k % 2;
+        CASE("%s%s", optimizers[i], fresh ? ", into a session that has nothing to lose" : "");
         net a, b;
         const brasa_session_options o = {.batch = BATCH, .optimizer = optimizers[i], .seed = 1},
                                     other = {.batch = BATCH, .optimizer = optimizers[i], .seed = 2};
         resnet(&a, CLASSES, &o, 2);
         resnet(&b, CLASSES, &other, 0); /* another start; tiny_resnet draws no numbers later */
         CHECK_STATUS(brasa_session_save(a.s, path, BRASA_CHECKPOINT), BRASA_OK);
-        CHECK_STATUS(brasa_session_load(b.s, path, &checkpoint, NULL), BRASA_OK);
+        CHECK_STATUS((fresh ? session_load_fresh : brasa_session_load)(b.s, path, &checkpoint, NULL), BRASA_OK);
         CHECK(equal_state(a.s, b.s));
         CHECK_INT(brasa_session_steps(b.s), 2);
-        for (int k = 0; k < 2; k++) {
+        for (int more = 0; more < 2; more++) {
             CHECK_STATUS(brasa_train_step(a.s, images, labels, NULL), BRASA_OK);
             CHECK_STATUS(brasa_train_step(b.s, images, labels, NULL), BRASA_OK);
         }

@@ -61,7 +61,7 @@ brasa_status runner_session(runner *r, brasa_graph *g, int64_t size, const brasa
 {
     const brasa_session_options o = runner_options(r, size, tuning);
     brasa_status status = brasa_session_new(g, &o, out);
-    return status == BRASA_OK ? brasa_session_load(*out, r->errand->weights, NULL, NULL) : status;
+    return status == BRASA_OK ? session_load_fresh(*out, r->errand->weights, NULL, NULL) : status;
 }
 
 brasa_status runner_run(runner *r)

@@ -115,7 +115,7 @@ static brasa_status make_ready(lesson *l)
     tell_phase(r, "first_step", 0);
     brasa_status status = unit_make_programs(&l->training, &o);
     if (status == BRASA_OK)
-        status = brasa_session_load(u->session, r->errand->weights, NULL, NULL);
+        status = session_load_fresh(u->session, r->errand->weights, NULL, NULL);
     if (status == BRASA_OK)
         status = unit_share_memory(&l->training);
     if (status == BRASA_OK)

@@ -183,7 +183,7 @@ brasa_status checkpoint_load(brasa_session *s, const char *path, train_place *p,
         status = compare_terms(f, terms, note);
     safetensors_close(f);
     if (status == BRASA_OK)
-        status = brasa_session_load(s, path, &(brasa_load_options){.what = BRASA_CHECKPOINT}, NULL);
+        status = session_load_fresh(s, path, &(brasa_load_options){.what = BRASA_CHECKPOINT}, NULL);
     if (status == BRASA_OK)
         *p = found;
     return status;

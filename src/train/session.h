@@ -109,6 +109,10 @@ brasa_status session_train(brasa_session *s, program_runner *run, void *user);
 /* weights.c: brasa_session_save with notes in the file, a list that ends with a key that is NULL. */
 struct tensor_note;
 brasa_status session_save(brasa_session *s, const char *path, int32_t what, const struct tensor_note *notes);
+/* brasa_session_load without memory for a second copy of the state: where reading fails in the middle, the session is
+ * of no use any more. */
+brasa_status session_load_fresh(brasa_session *s, const char *path, const brasa_load_options *options,
+                                brasa_load_report *report);
 
 /* optimizer.c: reads options->optimizer and options->schedule. */
 brasa_status optimizer_read(brasa_session *s, const char *optimizer, const char *schedule);

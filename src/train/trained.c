@@ -27,7 +27,7 @@ static brasa_status load_weights(trained *t)
 {
     const bool over = run_has(t->folder, WEIGHTS_FILE);
     const char *path = run_path(&t->task.pool, t->folder, over ? WEIGHTS_FILE : CHECKPOINT_FILE);
-    return path ? brasa_session_load(t->session, path, NULL, NULL) : BRASA_OUT_OF_MEMORY;
+    return path ? session_load_fresh(t->session, path, NULL, NULL) : BRASA_OUT_OF_MEMORY;
 }
 
 /* Samples are read once: there is no use in keeping them. */

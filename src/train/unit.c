@@ -390,7 +390,7 @@ static brasa_status start_weights(training *t)
     const brasa_load_options o = {.what = BRASA_WEIGHTS, .allow_unknown = true, .allow_misfit = true};
     if (!path)
         return BRASA_OK;
-    brasa_status status = brasa_session_load(t->unit.session, path, &o, &r);
+    brasa_status status = session_load_fresh(t->unit.session, path, &o, &r);
     if (status == BRASA_OK && r.taken == 0)
         status = fail(t->task.ctx, BRASA_BAD_FILE, "%s: none of its weights fits %s; %s", path,
                       t->task.settings.model, r.names);
@@ -464,7 +464,7 @@ brasa_status unit_finish(training *t)
     const int64_t wanted = best ? u->place.best_epoch : u->place.epoch;
     brasa_status status = best ? BRASA_OK : unit_save_weights(t);
     if (status == BRASA_OK && u->test && u->measured != wanted) {
-        status = best ? brasa_session_load(u->session, u->weights, NULL, NULL) : BRASA_OK;
+        status = best ? session_load_fresh(u->session, u->weights, NULL, NULL) : BRASA_OK;
         if (status == BRASA_OK)
             status = task_measure(&t->task, u->session, u->test, u->logits, &u->metrics, NULL, NULL);
         u->measured = wanted;

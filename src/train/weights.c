@@ -4,8 +4,9 @@
  * batch norm adds `<layer>.num_batches_tracked`, as PyTorch has it, though nothing here needs it back. A checkpoint
  * adds the optimizer's memory (`<parameter>/<slot>`) and `steps`.
  *
- * Loading changes nothing unless all of it succeeds: names and shapes are compared first, then the elements go into
- * memory set aside for them, which replaces the state's in the end.
+ * Names and shapes are compared before anything changes. For whoever must not lose what a session holds, the elements
+ * then go into memory set aside for them, which replaces the state's in the end; a session that has nothing to lose
+ * is spared that much memory.
  */
 #include "core/json_scan.h"
 #include "train/safetensors.h"
@@ -148,6 +149,7 @@ typedef struct loading {
     brasa_session *s;
     brasa_load_options options;
     brasa_load_report *report;
+    bool direct; /* into the state at once: it is lost where reading fails */
     pool pool;
     items all;
     safetensors *file;
@@ -293,7 +295,7 @@ typedef struct passage {
     int64_t *table;
 } passage;
 
-/* `to` is zeroed, so that what a layout pads stays zero. */
+/* What a layout pads is zero in `to`, and stays so. */
 static brasa_status read_state(loading *l, const state *st, const tensor_entry *t, void *to, const passage *p)
 {
     const int64_t count = shape_count(&st->shape);
@@ -319,6 +321,13 @@ static brasa_status read_state(loading *l, const state *st, const tensor_entry *
     return status;
 }
 
+static brasa_status take(loading *l, const state *st)
+{
+    l->report->taken++;
+    return session_push(l->s, st);
+}
+
+/* Into `staged`, or into the state. */
 static brasa_status read_all(loading *l, char *staged)
 {
     const passage p = {.numbers = pool_get(&l->pool, PIECE, sizeof *p.numbers),
@@ -328,9 +337,13 @@ static brasa_status read_all(loading *l, char *staged)
         return fail_memory(l->s->ctx, PIECE * sizeof *p.numbers + (size_t)l->all.most_floats * sizeof *p.floats);
     brasa_status status = BRASA_OK;
     for (int i = 0; i < l->all.count && status == BRASA_OK; i++) {
-        if (staged_bytes(l, i))
-            status = read_state(l, l->all.list[i].st, l->found[i], staged, &p);
-        staged += staged_bytes(l, i);
+        const state *st = l->all.list[i].st;
+        if (!staged_bytes(l, i))
+            continue;
+        status = read_state(l, st, l->found[i], l->direct ? session_state_data(l->s, st) : staged, &p);
+        if (l->direct && status == BRASA_OK)
+            status = take(l, st);
+        staged += l->direct ? 0 : staged_bytes(l, i);
     }
     return status;
 }
@@ -343,9 +356,8 @@ static brasa_status take_over(loading *l, const char *staged)
             continue;
         const state *st = l->all.list[i].st;
         memcpy(session_state_data(l->s, st), staged, (size_t)st->bytes);
-        status = session_push(l->s, st);
         staged += staged_bytes(l, i);
-        l->report->taken++;
+        status = take(l, st);
     }
     return status;
 }
@@ -357,8 +369,8 @@ static brasa_status load(loading *l, const char *path)
         status = safetensors_open(l->s->ctx, path, &l->file);
     if (status == BRASA_OK)
         status = compare(l);
-    if (status != BRASA_OK)
-        return status;
+    if (status != BRASA_OK || l->direct)
+        return status == BRASA_OK ? read_all(l, NULL) : status;
     int64_t bytes = 1;
     for (int i = 0; i < l->all.count; i++)
         bytes += staged_bytes(l, i);
@@ -372,18 +384,31 @@ static brasa_status load(loading *l, const char *path)
     return status;
 }
 
-brasa_status brasa_session_load(brasa_session *s, const char *path, const brasa_load_options *options,
-                                brasa_load_report *report)
+static brasa_status load_file(brasa_session *s, const char *path, const brasa_load_options *options,
+                              brasa_load_report *report, bool direct)
 {
     const brasa_load_options defaults = {0};
     brasa_load_report unasked;
     loading l = {.s = s,
                  .options = options ? *options : defaults,
                  .report = report ? report : &unasked,
+                 .direct = direct,
                  .pool = {.ctx = s->ctx}};
     *l.report = (brasa_load_report){0};
     brasa_status status = load(&l, path);
     safetensors_close(l.file);
     pool_free(&l.pool);
     return status;
+}
+
+brasa_status brasa_session_load(brasa_session *s, const char *path, const brasa_load_options *options,
+                                brasa_load_report *report)
+{
+    return load_file(s, path, options, report, false);
+}
+
+brasa_status session_load_fresh(brasa_session *s, const char *path, const brasa_load_options *options,
+                                brasa_load_report *report)
+{
+    return load_file(s, path, options, report, true);
 }
