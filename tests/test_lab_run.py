@@ -151,7 +151,7 @@ def test_peers():
           [x[3] for x in got if x[1] == "brasa"] == ["done"] * 2, (r.returncode, r.stderr, got))
     check("a peer that computes something else has one row that says so",
           [x[3] for x in got if x[1] == "pytorch"] == ["different"], (r.stdout, got))
-    check("and one that is not here, too", [x[3] for x in got if x[1] == "caffe"] == ["refused"], (r.stdout, got))
+    check("and one that is not here, too", [x[3] for x in got if x[1] == "caffe"] == ["absent"], (r.stdout, got))
     check("the terminal says why", "gate  pytorch" in r.stdout and ": different: " in r.stdout and
           "without caffe" in r.stdout, r.stdout)
     check("rows are counted, those of the gate, too", [line.split("]")[0] for line in r.stdout.splitlines()

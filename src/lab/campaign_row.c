@@ -113,7 +113,7 @@ static void decide(campaign *c, const open_cell *x, const campaign_peer *peer, s
 {
     const store_parity *gate = x->broken || peer->why ? NULL : campaign_gate_of(c, x->info.key, peer);
     if (peer->why) {
-        row->status = "refused";
+        row->status = "absent";
         row->reason = peer->why;
     } else if (x->broken) {
         row->status = "failed";

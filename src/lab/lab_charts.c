@@ -8,6 +8,24 @@
 #include <stdio.h>
 #include <string.h>
 
+static bool has_time(const lab_results *r, int name)
+{
+    for (int i = 0; i < r->entry_count; i++)
+        if (r->entries[i].name == name && r->entries[i].done)
+            return true;
+    return false;
+}
+
+/* There are not as many colours as frameworks: those who have a time come first. */
+static int colour_of(const lab_results *r, int name)
+{
+    const bool timed = has_time(r, name);
+    int colour = 1;
+    for (int other = 0; other < r->name_count; other++)
+        colour += has_time(r, other) == timed ? other < name : !timed;
+    return colour;
+}
+
 enum { MOST_BARS_CELLS = 8 /* of a network; more of them are a line chart */, MOST_CURVES = 6 /* cells */ };
 
 /* --- bars ---------------------------------------------------------------------------------------------------- */
@@ -38,7 +56,7 @@ static int fill_bars(const lab_results *r, int cell, size_t offset, double sign,
                                  .value = s->median,
                                  .low = s->low,
                                  .high = s->high,
-                                 .colour = e->name + 1,
+                                 .colour = colour_of(r, e->name),
                                  .note = e->done                               ? NULL
                                          : strcmp(e->status, "memory") == 0    ? "out of memory"
                                          : strcmp(e->status, "different") == 0 ? "not the same experiment"
@@ -196,8 +214,12 @@ static page_series *make_series(pool *p, const lab_results *r, int cell, int cel
             return NULL;
         const int points = fill_points(r, cell, name, differs, x_of, y_of, x, x + cells);
         if (points)
-            series[(*count)++] = (page_series){
-                .name = r->names[name], .x = x, .y = x + cells, .count = points, .style = style, .colour = name + 1};
+            series[(*count)++] = (page_series){.name = r->names[name],
+                                               .x = x,
+                                               .y = x + cells,
+                                               .count = points,
+                                               .style = style,
+                                               .colour = colour_of(r, name)};
     }
     return series;
 }
@@ -386,7 +408,7 @@ static int fill_curves(const lab_results *r, int cell, size_t offset, page_serie
                                             .y = (const double *)(const void *)((const char *)row->samples + offset),
                                             .count = row->sample_count,
                                             .stride = sizeof *row->samples,
-                                            .colour = e->name + 1};
+                                            .colour = colour_of(r, e->name)};
     }
     return count;
 }

@@ -49,7 +49,7 @@ typedef struct store_row {
     int64_t id, cell;
     const char *peer, *variant; /* "": the plain one */
     int64_t repeat, fold;       /* repeats from 1; folds from 1, 0: none */
-    const char *status;         /* done, refused, failed, timeout, memory, killed, different */
+    const char *status;         /* done, absent, refused, failed, timeout, memory, killed, different */
     const char *reason;         /* of all but done */
     const char *started;
     double load_before, fma_gflops;

@@ -254,6 +254,12 @@ static bool starts_batches(const lab_results *r, int cell)
     return others > 0;
 }
 
+/* It is not here, or will not. Stores of before have "refused" for both. */
+static bool took_no_part(const result_entry *e)
+{
+    return strcmp(e->status, "absent") == 0 || strcmp(e->status, "refused") == 0;
+}
+
 /* The largest batch that ran, and the smallest beyond it that did not. Who took no part at all is told of once, by
  * say_missing. Whether there was something to say. */
 static bool say_largest(speaker *s, int cell, int name, bool first)
@@ -275,7 +281,7 @@ static bool say_largest(speaker *s, int cell, int name, bool first)
             (!fails || batch < s->r->cells[fails->cell].what.batch))
             fails = e;
     }
-    if (!fits && (!fails || strcmp(fails->status, "refused") == 0))
+    if (!fits && (!fails || took_no_part(fails)))
         return false;
     say(s, "%s%s ", first ? "" : "; ", s->r->names[name]);
     if (fits)
@@ -408,7 +414,7 @@ static const result_entry *first_missing(const lab_results *r, int name, int *mi
 /* Whether a peer is missing on this machine only because nobody installed it. */
 static bool not_installed(const result_entry *e)
 {
-    return e && e->reason && strcmp(e->status, "refused") == 0 && strncmp(e->reason, "not installed", 13) == 0;
+    return e && e->reason && took_no_part(e) && strncmp(e->reason, "not installed", 13) == 0;
 }
 
 /* Those who could be here: one sentence for all of them. */
@@ -435,14 +441,14 @@ static void say_missing(speaker *s)
             continue;
         for (int i = 0; i < s->r->entry_count; i++)
             all += s->r->entries[i].name == name;
-        if (missing == all && strcmp(first->status, "refused") == 0)
+        if (missing == all && took_no_part(first))
             say(s, "%s took no part", s->r->names[name]);
         else
             say(s, "%s has no result in %d of %d cells (%s: %s", s->r->names[name], missing, all,
                 s->r->cells[first->cell].title,
                 strcmp(first->status, "different") == 0 ? "not the same experiment" : first->status);
         say(s, "%s%s%s", first->reason ? ": " : "", first->reason ? first->reason : "",
-            missing == all && strcmp(first->status, "refused") == 0 ? "." : ").");
+            missing == all && took_no_part(first) ? "." : ").");
         end_line(s);
     }
 }
