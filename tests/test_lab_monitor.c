@@ -470,6 +470,9 @@ TEST(gpu_of_a_run)
     t = watch_gpu(&p, "pid", "power", &s);
     CHECK(t.gpu_energy_j >= 1 && isnan(s.gpu_power));
     CHECK_TEXT(t.gpu_why, "not readable: NVML says of the power: Not Supported");
+    CASE("a look that is held up puts the next one off by no more than others do");
+    t = watch_gpu(&p, "pid", "first", &s);
+    CHECK_INT(t.gpu_peak, 3ll << 30);
     CASE("a run that computes elsewhere");
     t = watch_gpu(&p, "", "", &s);
     CHECK_INT(t.gpu_peak, -1);

@@ -73,14 +73,25 @@ static bool open_lab(void)
            run_errand(lab.ctx, &lab.right, &lab.ours) == BRASA_OK;
 }
 
-/* What the gate says of lines. */
-static parity judge_in(const char *precision, const char *text, size_t length)
+/* What the gate says of two accounts. */
+static parity judge_both(const char *precision, parity_account ours, parity_account theirs)
 {
     parity p = {.status = PARITY_FAILED};
     const parity_terms terms = {lab.e->graph, lab.e->weights, precision};
-    const parity_account ours = {lab.ours.text, lab.ours.length}, theirs = {text, length};
     CHECK_STATUS(parity_compare(lab.ctx, &terms, &ours, &theirs, &p), BRASA_OK);
     return p;
+}
+
+/* What it says of texts that stand for them, in f32. */
+static parity judge_texts(const char *ours, const char *theirs)
+{
+    return judge_both("f32", (parity_account){ours, strlen(ours)}, (parity_account){theirs, strlen(theirs)});
+}
+
+/* What it says of lines, beside Brasa's. */
+static parity judge_in(const char *precision, const char *text, size_t length)
+{
+    return judge_both(precision, (parity_account){lab.ours.text, lab.ours.length}, (parity_account){text, length});
 }
 
 static parity judge(const char *text, size_t length)
@@ -368,11 +379,7 @@ TEST(rounding_has_a_ceiling)
         pool p = {.ctx = lab.ctx};
         const char *ours = scaled(&p, "\"noise\"", rows[i].step, 1 + rows[i].rounding);
         const char *theirs = scaled(&p, "\"loss\"", rows[i].step, 1 + rows[i].off);
-        const parity_terms terms = {lab.e->graph, lab.e->weights, "f32"};
-        parity said;
-        CHECK_STATUS(parity_compare(lab.ctx, &terms, &(parity_account){ours, strlen(ours)},
-                                    &(parity_account){theirs, strlen(theirs)}, &said),
-                     BRASA_OK);
+        const parity said = judge_texts(ours, theirs);
         CHECK_TEXT(parity_word(said.status), rows[i].word);
         CHECK_HAS(said.detail, rows[i].said);
         if (said.status == PARITY_SAME)
@@ -433,11 +440,7 @@ TEST(rounding_of_updates)
         pool p = {.ctx = lab.ctx};
         const char *ours = with_update(&p, rows[i].shaken, "noise_param");
         const char *theirs = with_update(&p, rows[i].theirs, "param");
-        const parity_terms terms = {lab.e->graph, lab.e->weights, "f32"};
-        parity said;
-        CHECK_STATUS(parity_compare(lab.ctx, &terms, &(parity_account){ours, strlen(ours)},
-                                    &(parity_account){theirs, strlen(theirs)}, &said),
-                     BRASA_OK);
+        const parity said = judge_texts(ours, theirs);
         CHECK_TEXT(parity_word(said.status), rows[i].word);
         if (rows[i].said)
             CHECK_HAS(said.detail, rows[i].said);

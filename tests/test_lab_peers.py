@@ -45,6 +45,7 @@ import runner, numpy
 
 class Tiny(runner.Peer):
     framework, variants = "Tiny", ("good", "chatter", "refused", "memory", "text", "error", "nan", "absent")
+    epsilon_below_root = True
 
     def setup(self, e):
         self.e = e
@@ -176,6 +177,11 @@ def test_protocol(python, folder, exchange):
     kinds = [line["event"] for line in lines]
     check("check: order", status == 0 and kinds == ["start", "imported", "built", "batch", "output", "loss", "param",
                                                     "batch", "loss", "batch", "loss", "param", "done"], (kinds, said))
+    check("nothing is said of an epsilon", "epsilon" not in of(lines, "imported")[0]["detail"], lines)
+    for dialect, told in (("keras2", "1e-14 below the root, for 1e-07 added to it"), ("tfkeras", None)):
+        rmsprop = {"name": "rmsprop", "dialect": dialect, "epsilon": 1e-7}
+        _, said_of, _ = tiny(optimizer=rmsprop)
+        check("epsilon of " + dialect, of(said_of, "imported")[0]["detail"].get("epsilon") == told, said_of)
     check("check: clock", all(a["at"] <= b["at"] for a, b in zip(lines, lines[1:])))
     out, param = of(lines, "output")[0], of(lines, "param")[0]
     check("mean and rms", out["mean"] == 1 and abs(out["rms"] - 5 ** 0.5) < 1e-12 and out["shape"] == [2]

@@ -1,8 +1,10 @@
 /* nvml.c - stands in for NVIDIA's libnvidia-ml.so.1 in tests: one GPU with known figures. What it uses grows by a
  * joule with each question for its energy. FAKE_NVML_FAILS names a function that fails, FAKE_NVML_PID the process
- * that has memory there; without it, it is the one that asks. FAKE_NVML_GB is what all have there. */
+ * that has memory there; without it, it is the one that asks. FAKE_NVML_GB is what all have there. With
+ * FAKE_NVML_FAILS=first the first question for a process takes a while of the processor, and does not find it. */
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #define EXPORT __attribute__((visibility("default")))
@@ -98,6 +100,17 @@ typedef struct process {
     unsigned instances[2];
 } process;
 
+static int is_first(const char *pid)
+{
+    static char known[16];
+    if (!fails("first") || !pid || strcmp(pid, known) == 0)
+        return 0;
+    strncpy(known, pid, sizeof known - 1);
+    for (const clock_t end = clock() + CLOCKS_PER_SEC / 15; clock() < end;)
+        ;
+    return 1;
+}
+
 EXPORT int nvmlDeviceGetComputeRunningProcesses_v3(void *gpu, unsigned *count, process *list);
 int nvmlDeviceGetComputeRunningProcesses_v3(void *gpu, unsigned *count, process *list)
 {
@@ -105,7 +118,9 @@ int nvmlDeviceGetComputeRunningProcesses_v3(void *gpu, unsigned *count, process 
     (void)gpu;
     if (*count < 1)
         return 7;
-    *count = 1;
+    *count = !is_first(pid);
+    if (!*count)
+        return 0;
     list[0] = (process){pid ? (unsigned)atoi(pid) : (unsigned)getpid(), 3ull << 30, {~0u, ~0u}};
     return fails("processes");
 }
