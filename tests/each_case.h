@@ -1,12 +1,13 @@
 /* each_case.h - goes through the cases of all ops, for the tests that are driven by the registry. After test.h.
  *
  * BRASA_TEST_OP=conv2d,relu takes those ops alone; BRASA_TEST_OP=list tests nothing, and prints the names of all that
- * have cases. BRASA_TEST_SHARE=2/4 takes every fourth of the cases, from the second on: those of 1/4 to 4/4 are all.
+ * have cases. BRASA_TEST_SHARE takes some of the cases: see share.h.
  */
 #ifndef TEST_EACH_CASE_H
 #define TEST_EACH_CASE_H
 
 #include "proof.h"
+#include "share.h"
 #include "ops/cases.h"
 
 #include <stdlib.h>
@@ -45,28 +46,16 @@ static inline bool is_wanted(const op_def *op)
     return false;
 }
 
-/* BRASA_TEST_SHARE, as which one of how many; 1 of 1 without it. */
-static inline void get_share(int *which, int *of)
-{
-    const char *text = getenv("BRASA_TEST_SHARE");
-    *which = *of = 1;
-    if (text && *text && (sscanf(text, "%d/%d", which, of) != 2 || *which < 1 || *which > *of)) {
-        test_fail(__FILE__, __LINE__, "BRASA_TEST_SHARE: expected one like 2/4, got '%s'", text);
-        *which = *of = 1;
-    }
-}
-
 /* Calls body for every case whose flags, as far as `mask` looks at them, are `flags`. */
 static inline void each_case(int threads, unsigned mask, unsigned flags, case_body body)
 {
     brasa_context *ctx = context_of(threads);
-    int which, of, turn = 0;
-    get_share(&which, &of);
+    int turn = 0;
     for (int i = 0; op_at(i); i++) {
         const op_def *op = op_at(i);
         const bool wanted = is_wanted(op);
         for (const op_case *c = op->cases; wanted && c && c->in; c++) {
-            if ((c->flags & mask) != flags || turn++ % of != which - 1)
+            if ((c->flags & mask) != flags || !in_share(turn++))
                 continue;
             CASE("%s '%s' on %s%s%s", op->name, c->layer, c->in, c->dialect ? ", " : "",
                  c->dialect ? c->dialect : "");

@@ -307,6 +307,8 @@ def test_sanitize():
     r = sanitize("--precisions", "bf16", "--tools", "racecheck", "--sources", "others", BAD="test_parts")
     check("a program that fails", r.returncode == 1 and "racecheck bf16 test_parts: FAILED: FAILED  some case" in r.stdout
           and "29 processes" not in r.stdout, (r.returncode, r.stdout))
+    check("one that takes long is shared out", "racecheck bf16 test_device_updates 14/14: clean" in r.stdout
+          and "racecheck bf16 - 14/14 off test_device_updates -v" in read_lines("asked"), (r.stdout, read_lines("asked")))
     r = sanitize("--precisions", "bf16", "--tools", "racecheck", "--sources", "blind", BLIND="yes")
     check("one that looks at nothing", r.returncode == 1 and "racecheck did not look at it" in r.stdout, (r.returncode, r.stdout))
     r = sanitize("--jobs", "0")

@@ -1,5 +1,6 @@
 /* test_device_updates.c - optimizers on a device, on weights that are kept in halves (core/halves.h): the same as on
  * floats, bit by bit, as long as their slots are. See device.h; without BRASA_TEST_DEVICE there is nothing to test.
+ * BRASA_TEST_SHARE: see share.h.
  */
 #define _GNU_SOURCE /* readlink, setenv */
 #include "test.h"
@@ -7,6 +8,7 @@
 #include "files.h"
 #include "graph/exec.h"
 #include "run.h"
+#include "share.h"
 #include "train/session.h"
 
 /* --- one update --------------------------------------------------------------------------------------------------
@@ -212,6 +214,8 @@ TEST(halves)
 {
     DEVICE_ONLY();
     for (int i = 0; i < ROWS; i++) {
+        if (!in_share(i))
+            continue;
         CASE("%s %s", rows[i].name, rows[i].settings);
         compare_updates(&rows[i]);
     }
@@ -292,6 +296,8 @@ TEST(sessions)
     brasa_context *cpu = NULL;
     CHECK_STATUS(brasa_context_new(NULL, &cpu), BRASA_OK);
     for (int i = 0; cpu && i < ROWS; i++) {
+        if (!in_share(i))
+            continue;
         char optimizer[100];
         float x[STEPS] = {0}, y[STEPS] = {0};
         snprintf(optimizer, sizeof optimizer, "%s %s", rows[i].name, rows[i].settings);
@@ -417,8 +423,10 @@ TEST(large_dense)
         {8200, 1100, 33, BRASA_F32, "rmsprop lr=0.01", "dense_update_cuda", "dense_update_cuda", false},
     };
     DEVICE_ONLY();
-    for (size_t i = 0; i < sizeof layers / sizeof layers[0]; i++) {
+    for (int i = 0; i < (int)(sizeof layers / sizeof layers[0]); i++) {
         const struct layer *l = &layers[i];
+        if (!in_share(i))
+            continue;
         CASE("%d x %d, batch %d, %s, %s", l->inputs, l->outputs, l->batch, l->optimizer, l->kernel);
         brasa_session_options o = {.optimizer = l->optimizer, .precision = l->precision, .kernels = l->kernels};
         run got = dense_start(l->inputs, l->outputs, l->batch, o);

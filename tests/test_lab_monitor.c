@@ -3,6 +3,7 @@
 #include "counted.h"
 
 #include "lab/energy.h"
+#include "lab/gpu.h"
 #include "lab/monitor.h"
 #include "lab/proc.h"
 
@@ -404,7 +405,7 @@ TEST(energy_that_cannot_be_read)
 
 /* --- a GPU, by a library that stands in for NVIDIA's: fake/nvml.c has the numbers ------------------------------ */
 
-static double gpu_seconds = 0.6;
+static double gpu_seconds = 1.6;
 
 static void wait_a_while(void)
 {
@@ -439,6 +440,33 @@ static monitor_totals watch_gpu(pool *p, const char *by, const char *fails, stor
     return t;
 }
 
+static bool is_this(const void *user, pid_t pid)
+{
+    (void)user;
+    return pid == getpid();
+}
+
+/* Compiling and waiting before an epoch is none of it, however long ago the last look was. */
+TEST(gpu_in_epochs)
+{
+    static const struct look {
+        double clock;
+        bool epoch;
+    } looks[] = {{0, false}, {10, true}, {11, true}, {11.5, true}, {30, false}, {31, true}, {31.5, true}};
+    gpu g;
+    setenv("BRASA_NVML", TEST_FAKE_NVML, 1);
+    gpu_open(&g);
+    for (size_t i = 0; i < sizeof looks / sizeof looks[0]; i++)
+        gpu_look(&g, is_this, NULL, looks[i].clock, looks[i].epoch);
+    const gpu_sums sums = gpu_sum_up(&g);
+    CHECK_CLOSE(sums.joules, 3, 1e-9); /* one with each look */
+    CHECK_CLOSE(sums.power, 3 / 2.0, 1e-9);
+    CHECK_CLOSE(sums.busy, 0.37, 1e-9);
+    CHECK(!sums.why);
+    gpu_close(&g);
+    unsetenv("BRASA_NVML");
+}
+
 TEST(gpu_of_a_run)
 {
     start();
@@ -447,18 +475,19 @@ TEST(gpu_of_a_run)
     CASE("its process is known there");
     monitor_totals t = watch_gpu(&p, "pid", "", &s);
     CHECK_INT(t.gpu_peak, 3ll << 30);
-    CHECK(t.gpu_energy_j >= 1 && t.gpu_energy_j <= 8); /* one for each look but the first */
-    CHECK_CLOSE(t.gpu_power * 0.5, t.gpu_energy_j, 0.3 * t.gpu_energy_j);
-    CHECK(isnan(t.gpu_busy)); /* the driver's mean is one of up to a second */
-    CHECK_TEXT(t.gpu_why, "not readable: how busy it was, in epochs of less than a second together");
-    CHECK_INT(s.gpu_memory, 3ll << 30);
-    CHECK(s.gpu_busy == 0.37 && s.gpu_power == 250.5);
-    CASE("epochs of more than a second");
-    gpu_seconds = 1.6;
-    t = watch_gpu(&p, "pid", "", &s);
-    gpu_seconds = 0.6;
+    CHECK(t.gpu_energy_j >= 4 && t.gpu_energy_j <= 18); /* one for each look but the first */
+    CHECK_CLOSE(t.gpu_power * 1.5, t.gpu_energy_j, 0.3 * t.gpu_energy_j);
     CHECK_CLOSE(t.gpu_busy, 0.37, 1e-9);
     CHECK(!t.gpu_why);
+    CHECK_INT(s.gpu_memory, 3ll << 30);
+    CHECK(s.gpu_busy == 0.37 && s.gpu_power == 250.5);
+    CASE("epochs of less than a second");
+    gpu_seconds = 0.6;
+    t = watch_gpu(&p, "pid", "", &s);
+    gpu_seconds = 1.6;
+    CHECK_INT(t.gpu_peak, 3ll << 30);
+    CHECK(isnan(t.gpu_busy) && isnan(t.gpu_power) && isnan(t.gpu_energy_j));
+    CHECK_TEXT(t.gpu_why, "not readable: power and how busy it was, in epochs of less than a second together");
     CASE("only the GPU's memory has grown");
     t = watch_gpu(&p, "growth", "", &s);
     CHECK_INT(t.gpu_peak, 5ll << 30);
@@ -473,6 +502,10 @@ TEST(gpu_of_a_run)
     CASE("a look that is held up puts the next one off by no more than others do");
     t = watch_gpu(&p, "pid", "first", &s);
     CHECK_INT(t.gpu_peak, 3ll << 30);
+    CASE("looks that are dear now and then are made less often");
+    t = watch_gpu(&p, "pid", "second", &s);
+    CHECK(t.gpu_energy_j >= 1);
+    CHECK(t.share < 0.025); /* 0.05 without that */
     CASE("a run that computes elsewhere");
     t = watch_gpu(&p, "", "", &s);
     CHECK_INT(t.gpu_peak, -1);

@@ -3,8 +3,8 @@
 
     bench/gpu/sanitize.py --seconds 500     memcheck and racecheck, in floats and in 16 bits; again, until it ends with 0
 
-Some ops at a time run in a process of their own, an op with many cases in several, a test program in one; --jobs of them at
-once. What was covered is kept in --logs/sanitized.txt, a line for each op (or share of its cases, or program), tool and
+Some ops at a time run in a process of their own, an op with many cases in several, a test program in one or more; --jobs of
+them at once. What was covered is kept in --logs/sanitized.txt, a line for each op (or share of its cases, or program), tool and
 precision, and is not done again until a source of kernels changes (sources.py lists their folders); so a limit of time
 leaves a list of what is there and what is left. Racecheck looks at our own kernels alone, with cuDNN and cuBLASLt out of the
 way, and at each once in a case. Errors that calls of CUDA return are not counted: libraries ask for what may not be there.
@@ -22,6 +22,7 @@ HEAVY = {"conv2d": 8, "dense": 3, "batchnorm": 3, "maxpool": 2, "lrn": 2}  # the
 FINER = {"memcheck": 1, "racecheck": 3}  # times as many: what takes longer is lost otherwise when the time is over
 # Whole test programs, and the precisions that they know: None are all.
 PROGRAMS = {"test_device_updates": ("bf16",), "test_parts": None, "test_pictures": None}
+SHARED = {"test_device_updates": {"racecheck": 14}}  # these in so many processes
 MOST_JOBS = 8
 FOUND = 86  # exit code of the sanitizer
 LEFT = 3
@@ -42,10 +43,10 @@ def list_ops(tests):
 
 def list_units(ops, tool, precision):
     """What is covered by itself: `test_parts`, `conv2d 2/8` (a share of its cases), `relu`; what takes long first."""
-    programs = [name for name, known in PROGRAMS.items() if not known or precision in known]
-    counts = {op: HEAVY[op] * FINER[tool] for op in ops if op in HEAVY}
-    shares = [f"{op} {i + 1}/{count}" for op, count in counts.items() for i in range(count)]
-    return programs + shares + [op for op in ops if op not in HEAVY]
+    counts = {name: SHARED.get(name, {}).get(tool, 1) for name, known in PROGRAMS.items() if not known or precision in known}
+    counts.update({op: HEAVY[op] * FINER[tool] for op in ops if op in HEAVY})
+    shares = [f"{name} {i + 1}/{count}" if count > 1 else name for name, count in counts.items() for i in range(count)]
+    return shares + [op for op in ops if op not in HEAVY]
 
 
 def group(units):
@@ -74,18 +75,19 @@ class Job:
         if self.tool == "racecheck" and self.o.workers:
             # Without that it starts as many as the machine has threads, which also counts those that are not ours.
             options += ["--racecheck-num-workers", str(self.o.workers)]
-        program = [os.path.join(os.path.dirname(self.o.tests), self.units[0]), "-v"]
-        return [self.o.sanitizer, *options, *(program if self.units[0] in PROGRAMS else [self.o.tests, "-v", "kernels"])]
+        name = self.units[0].split()[0]
+        program = [os.path.join(os.path.dirname(self.o.tests), name), "-v"]
+        return [self.o.sanitizer, *options, *(program if name in PROGRAMS else [self.o.tests, "-v", "kernels"])]
 
     def environment(self):
         env = dict(os.environ, BRASA_TEST_DEVICE="cuda", BRASA_TEST_PRECISION=self.precision, BRASA_TUNE="off")
         for name in ("BRASA_TEST_OP", "BRASA_TEST_SHARE"):
             env.pop(name, None)
-        if self.units[0] not in PROGRAMS:
-            op, _, share = self.units[0].partition(" ")
-            env["BRASA_TEST_OP"] = ",".join([op, *self.units[1:]])
-            if share:
-                env["BRASA_TEST_SHARE"] = share
+        name, _, share = self.units[0].partition(" ")
+        if name not in PROGRAMS:
+            env["BRASA_TEST_OP"] = ",".join([name, *self.units[1:]])
+        if share:
+            env["BRASA_TEST_SHARE"] = share
         if self.tool == "racecheck":
             env.update(BRASA_CUDNN="off", BRASA_CUBLASLT="off", BRASA_TEST_ONCE="yes")
         return env

@@ -157,27 +157,25 @@ void gpu_look(gpu *g, bool (*mine)(const void *user, pid_t pid), const void *use
         note(g, nvml_why(g->library));
         g->now.power = NAN;
     }
-    const bool first = isnan(g->last);
+    const bool first = isnan(g->last); /* nothing counts before the run has come to the GPU */
     const double seconds = first ? 0 : clock - g->last, joules = energy_since(g, seconds);
-    g->last = clock;
-    if (first) /* nothing counts before the run has come to the GPU */
-        return;
-    add_time(&g->whole, &g->now, seconds, joules);
-    if (epoch)
+    if (!first && epoch && g->in_epoch)
         add_time(&g->epochs, &g->now, seconds, joules);
+    g->last = clock;
+    g->in_epoch = epoch;
 }
 
 gpu_sums gpu_sum_up(const gpu *g)
 {
-    const gpu_time *t = g->epochs.seconds > 0 ? &g->epochs : &g->whole;
+    const gpu_time *t = &g->epochs;
     gpu_sums sums = {.peak = g->peak, .busy = NAN, .power = NAN, .joules = NAN};
     sums.why = g->why[0] ? g->why : g->chosen < 0 ? "not readable: the run was not seen on any GPU" : NULL;
-    if (!(t->seconds > 0))
+    if (t->seconds < least_epochs) {
+        if (!sums.why)
+            sums.why = "not readable: power and how busy it was, in epochs of less than a second together";
         return sums;
-    if (g->epochs.seconds >= least_epochs)
-        sums.busy = t->busy / t->seconds;
-    else if (!sums.why)
-        sums.why = "not readable: how busy it was, in epochs of less than a second together";
+    }
+    sums.busy = t->busy / t->seconds;
     if (g->metered) {
         sums.joules = t->joules;
         sums.power = t->joules / t->seconds;

@@ -20,8 +20,8 @@ typedef struct gpu_figures {
     double power; /* watts */
 } gpu_figures;
 
-/* What was seen is taken to hold since the look before; energy is the counter's or, where there is none, that of the
- * power that was seen. */
+/* Of the time between two looks at an epoch. What was seen is taken to hold since the look before; energy is the
+ * counter's or, where there is none, that of the power that was seen. */
 typedef struct gpu_time {
     double seconds, busy, joules;
 } gpu_time;
@@ -36,13 +36,14 @@ typedef struct gpu {
     bool metered; /* the energy could always be read, or told by the power */
     gpu_figures now;
     int64_t peak;
-    gpu_time whole, epochs;
+    gpu_time epochs;
+    bool in_epoch;        /* at the last look */
     double counter, last; /* joules and clock of the last look; NAN: none yet */
     char why[160];        /* what could not be read: "not readable: ..."; "": nothing is missing */
 } gpu;
 
-/* Sums of the epochs or, where no look fell into one, of the whole run. How busy a GPU is is a mean of the driver's
- * over up to a second: that is of the epochs alone, and of a second or more of them. */
+/* Busy, power and joules are of the epochs as far as they were between two looks, and NAN where that is less than a
+ * second together: the driver's figures are means of up to a second. */
 typedef struct gpu_sums {
     int64_t peak;
     double busy, power, joules;
@@ -51,8 +52,8 @@ typedef struct gpu_sums {
 
 /* Gives what a look takes of a processor, in seconds; the first one, which may load things, is made here. */
 double gpu_open(gpu *g);
-/* Brings g->now up to date. `mine` tells which processes are the run's, `clock` is in seconds, `epoch`: the time
- * since the last look was one of an epoch. */
+/* Brings g->now up to date. `mine` tells which processes are the run's, `clock` is in seconds, `epoch`: the run is
+ * in one. */
 void gpu_look(gpu *g, bool (*mine)(const void *user, pid_t pid), const void *user, double clock, bool epoch);
 gpu_sums gpu_sum_up(const gpu *g);
 void gpu_close(gpu *g);

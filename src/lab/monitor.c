@@ -25,12 +25,13 @@
 
 /* Processes watched, and those of the whole machine. Samples of later than FINE seconds are kept once a second.
  * Of a run of less than LEAST_WALL seconds, beginning to watch is most of what watching costs. */
-enum { LEAST_WALL = 1, MOST_WATCHED = 512, MOST_LISTED = 1 << 16, FINE = 600, PAUSE = 1000, LOOK_PAUSE = 300 };
+enum { LEAST_WALL = 1, MOST_WATCHED = 512, MOST_LISTED = 1 << 16, FINE = 600, PAUSE = 1000, LOOK_PAUSE = 400 };
 
 /* A look that is made again and again: not before `due`. */
 typedef struct pace {
     double least, due;
-    double cost; /* of the last one; 0: there was none */
+    double cost;  /* of the last one; 0: there was none */
+    double spent; /* by all */
 } pace;
 
 typedef struct watched {
@@ -80,12 +81,16 @@ static double larger(double a, double b)
 }
 
 /* The next one comes after `least`, or `pause` times what this one took of a processor, or the last one, if that was
- * less: one that was held up says nothing about the price. */
-static void pace_done(pace *p, double began, double cost, double pause)
+ * less: one that was held up says nothing about the price. What all took together must be a `pause`th of the time,
+ * too, but for that nobody waits longer than a second. */
+static void pace_done(pace *p, double start, double began, double cost, double pause)
 {
+    static const double longest = 1;
     const double price = p->cost > 0 && p->cost < cost ? p->cost : cost;
     p->cost = cost;
-    p->due = began + larger(p->least, pause * price);
+    p->spent += cost;
+    const double owed = start + pause * p->spent - began;
+    p->due = began + larger(larger(p->least, pause * price), owed < longest ? owed : longest);
 }
 
 static int64_t most(int64_t a, int64_t b)
@@ -324,7 +329,7 @@ static bool due(monitor *m, pace *p, double now, double pause, void (*look)(moni
         return false;
     const double before = lab_thread_cpu();
     look(m, s);
-    pace_done(p, now, lab_thread_cpu() - before, pause);
+    pace_done(p, m->start, now, lab_thread_cpu() - before, pause);
     return true;
 }
 

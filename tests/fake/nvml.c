@@ -1,7 +1,8 @@
 /* nvml.c - stands in for NVIDIA's libnvidia-ml.so.1 in tests: one GPU with known figures. What it uses grows by a
  * joule with each question for its energy. FAKE_NVML_FAILS names a function that fails, FAKE_NVML_PID the process
  * that has memory there; without it, it is the one that asks. FAKE_NVML_GB is what all have there. With
- * FAKE_NVML_FAILS=first the first question for a process takes a while of the processor, and does not find it. */
+ * FAKE_NVML_FAILS=first the first question for a process takes a while of the processor, and does not find it; with
+ * FAKE_NVML_FAILS=second every second one takes a while. */
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -100,14 +101,19 @@ typedef struct process {
     unsigned instances[2];
 } process;
 
+static void compute_for(clock_t time)
+{
+    for (const clock_t end = clock() + time; clock() < end;)
+        ;
+}
+
 static int is_first(const char *pid)
 {
     static char known[16];
     if (!fails("first") || !pid || strcmp(pid, known) == 0)
         return 0;
     strncpy(known, pid, sizeof known - 1);
-    for (const clock_t end = clock() + CLOCKS_PER_SEC / 15; clock() < end;)
-        ;
+    compute_for(CLOCKS_PER_SEC / 15);
     return 1;
 }
 
@@ -118,6 +124,9 @@ int nvmlDeviceGetComputeRunningProcesses_v3(void *gpu, unsigned *count, process 
     (void)gpu;
     if (*count < 1)
         return 7;
+    static int asked;
+    if (fails("second") && asked++ % 2)
+        compute_for(CLOCKS_PER_SEC / 100);
     *count = !is_first(pid);
     if (!*count)
         return 0;
