@@ -63,7 +63,9 @@ struct monitor {
     bool over_limit, first_over;
     int first_how;
     int64_t rss;
-    int64_t own_rss; /* of this process, at most */
+    int64_t pss_bytes, pss_less, pss_processes; /* at the last look at PSS: RSS, how much less PSS was, of how many */
+    bool much;                                  /* more than the limit, as it seems */
+    int64_t own_rss;                            /* of this process, at most */
     int64_t one;     /* the most that one process had, by its own account; 0: nobody looked in time */
     int64_t at_most; /* of those that were over before, which may be our own from before they were others */
     int64_t shared;  /* of a process alone, with others of the machine: what RSS counts too much */
@@ -316,6 +318,9 @@ static void read_pss(monitor *m, store_sample *s)
             sum = -1;
     }
     s->pss = sum;
+    m->pss_bytes = s->rss;
+    m->pss_less = sum >= 0 ? most(s->rss - sum, 0) : 0;
+    m->pss_processes = s->processes;
     if (s->processes == 1 && sum >= 0)
         m->shared = most(s->rss - sum, 0);
     m->totals.peak_pss = most(m->totals.peak_pss, sum);
@@ -345,26 +350,46 @@ static void look_switches(monitor *m, store_sample *s)
     read_switches(m);
 }
 
-/* RSS counts shared pages for each process that has them: over the limit is who is so by PSS as well. It is asked for
- * more often then, for a twentieth of a processor. Otherwise the kernel, which goes through all pages, is asked for
- * the first time when that is less than a hundredth of the time that has passed. */
+/* Seconds that the kernel, which goes through all pages, will take: as long for a byte as the last time. */
+static double expect_pss(const monitor *m, int64_t bytes)
+{
+    static const double usual = 10e-12; /* seconds for a byte; less with large pages */
+    return (double)bytes * (m->pss_bytes > 0 ? larger(usual, m->pss.cost / (double)m->pss_bytes) : usual);
+}
+
+/* RSS counts shared pages for each process that has them; what it counted too much at the last look at PSS it is
+ * taken to count too much still, while there are as many processes. Who seems to be over the limit even so is so
+ * where PSS says it, too: that is asked for at once, and then for a twentieth of a processor. Otherwise it is asked
+ * for when that is little beside the time that has passed; of a process alone RSS tells nearly as much. */
 static void look_memory(monitor *m, store_sample *s, double now)
 {
     enum { URGENT = 20 };
-    static const double price = 10e-12; /* seconds for a byte; less with large pages */
-    const bool much = m->options.memory && s->rss > m->options.memory;
-    if (m->pss.cost <= 0)
-        m->pss.due = larger(m->pss.due, m->start + 100 * price * (double)s->rss);
-    if (much)
-        m->pss.due = m->pss.least = 0;
-    const bool fresh = due(m, &m->pss, now, much ? URGENT : PAUSE, read_pss, s);
-    m->pss.least = 1;
+    const int64_t twice = s->processes == m->pss_processes ? m->pss_less : 0;
+    const bool much = m->options.memory && s->rss - twice > m->options.memory;
+    const double pause = much ? URGENT : s->processes > 1 ? LOOK_PAUSE : PAUSE;
+    if (!much)
+        m->pss.due = larger(m->pss.due, m->start + pause * (m->pss.spent + expect_pss(m, s->rss)));
+    else if (!m->much)
+        m->pss.due = 0;
+    m->pss.least = much ? 0 : 1;
+    const bool fresh = due(m, &m->pss, now, pause, read_pss, s);
+    m->much = much;
     m->over_limit = much && fresh && (s->pss < 0 || s->pss > m->options.memory);
 }
 
 static bool is_mine(const void *user, pid_t pid)
 {
     return is_watched(user, pid);
+}
+
+/* While a process comes to a GPU, questions to the driver take long: tens of milliseconds have been seen. */
+static bool on_gpu(const monitor *m, const char *phase)
+{
+    static const char *const before[] = {"import", "build", "load"};
+    bool there = m->options.gpu;
+    for (size_t i = 0; i < sizeof before / sizeof before[0]; i++)
+        there &= strcmp(phase, before[i]) != 0;
+    return there;
 }
 
 static void look_gpu(monitor *m, store_sample *s)
@@ -414,7 +439,7 @@ brasa_status monitor_look(monitor *m, const char *phase)
     due(m, &m->look, now, LOOK_PAUSE, read_all, &s);
     due(m, &m->switch_, now, PAUSE, look_switches, &s);
     look_memory(m, &s, now);
-    if (m->options.gpu) {
+    if (on_gpu(m, phase)) {
         due(m, &m->gpu_pace, now, LOOK_PAUSE, look_gpu, &s);
         s.gpu_memory = m->gpu.now.memory;
         s.gpu_busy = m->gpu.now.busy;
