@@ -1,10 +1,12 @@
 /* share.h - tests that take long can be shared out: BRASA_TEST_SHARE=2/4 takes every fourth of the cases, from the
- * second on, so that those of 1/4 to 4/4 are all. After test.h. */
+ * second on, so that those of 1/4 to 4/4 are all. BRASA_TEST_ONCE=yes asks for each kernel once in a case, for tools
+ * under which a kernel takes long. After test.h. */
 #ifndef TEST_SHARE_H
 #define TEST_SHARE_H
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* Whether the share has the case; `turn` counts a test's cases from 0. */
 static inline bool in_share(int turn)
@@ -16,6 +18,12 @@ static inline bool in_share(int turn)
         which = of = 1;
     }
     return turn % of == which - 1;
+}
+
+static inline bool run_once(void)
+{
+    const char *text = getenv("BRASA_TEST_ONCE");
+    return text && strcmp(text, "yes") == 0;
 }
 
 #endif

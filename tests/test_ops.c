@@ -336,12 +336,6 @@ static void check_written(proof *p)
     free(before);
 }
 
-static bool run_once(void)
-{
-    const char *text = getenv("BRASA_TEST_ONCE");
-    return text && strcmp(text, "yes") == 0;
-}
-
 /* The best kernels; then every other one, each in a program where the rest is as good as can be. */
 static void check_mode(const graph *g, const op_case *c, const device_row *r, proof_options o)
 {
