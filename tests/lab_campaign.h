@@ -101,7 +101,7 @@ static inline result_row *add_row(campaign *c, const char *peer, const char *var
     row->epoch_s = image_s * (double)cell->images;
     row->image_s = image_s;
     row->loss = 0.9 + 0.1 * wobble(c);
-    row->peak_rss = 4e8 + 3e6 * (double)cell->what.batch;
+    row->peak_memory = row->peak_rss = 4e8 + 3e6 * (double)cell->what.batch;
     row->peak_swap = 0;
     row->cpu_mean = 1.9 + 0.05 * wobble(c);
     row->threads_max = 4;

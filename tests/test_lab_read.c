@@ -43,8 +43,8 @@ static void add_row(store *s, int64_t cell, const char *peer, int repeat, double
                                   {2, 791 * image_s, 791, 791, 0.9, NAN, NAN, NAN},
                                   {3, 791 * image_s * 0.9, 791, 791, 0.8, NAN, NAN, NAN}};
     const store_sample samples[] = {
-        {.at = 0, .cpu = 0, .rss = 1000, .pss = -1, .threads = 1, .phase = "load"},
-        {.at = 0.1, .cpu = 1.9, .rss = 2000, .pss = 1500, .threads = 3, .phase = "epoch"}};
+        {.at = 0, .cpu = 0, .rss = 1000, .pss = -1, .threads = 1, .processes = 1, .phase = "load"},
+        {.at = 0.1, .cpu = 1.9, .rss = 2000, .pss = 1500, .threads = 3, .processes = 2, .phase = "epoch"}};
     CHECK_STATUS(
         store_add_row(
             s, &row, &(store_details){.epochs = epochs, .nepochs = fails ? 0 : 3, .samples = samples, .nsamples = 2}),
@@ -118,7 +118,9 @@ TEST(a_campaign)
     CHECK(!r.cells[0].what.title);
     CHECK_CLOSE(r.rows[0].image_s, 0.101, 1e-12); /* the median of its epochs */
     CHECK(isnan(r.rows[0].peak_pss) && r.rows[0].peak_rss == 4e8);
+    CHECK(r.rows[0].peak_memory == 1500 && r.entries[0].peak_memory.median == 1500); /* two that share 500 */
     CHECK_INT(r.rows[0].sample_count, 2);
+    CHECK(r.rows[0].samples[0].memory == 1000 && r.rows[0].samples[1].memory == 1500);
     CHECK(isnan(r.rows[0].samples[0].pss) && r.rows[0].samples[1].pss == 1500 && r.rows[0].samples[1].threads == 3);
     CHECK_CLOSE(r.entries[0].image_s.median, 0.102, 1e-12);
     CHECK_CLOSE(r.rows[0].image_cost, 0.00101, 1e-12); /* a hundredth a second */

@@ -230,8 +230,8 @@ TEST(memory_and_accuracy)
     campaign c;
     campaign_begin(&c, "memory");
     add_cell(&c, "letter_mlp", "synth:letter", 791, 1);
-    add_row(&c, "brasa", "", 1, 0.1)->peak_rss = 1e8;
-    add_row(&c, "pytorch", "", 1, 0.2)->peak_rss = 4e8;
+    add_row(&c, "brasa", "", 1, 0.1)->peak_memory = 1e8;
+    add_row(&c, "pytorch", "", 1, 0.2)->peak_memory = 4e8;
     c.r.rows[0].accuracy = 0.70;
     c.r.rows[1].accuracy = 0.72;
     const lab_verdict v = verdict_of(&c);

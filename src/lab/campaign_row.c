@@ -3,6 +3,7 @@
 #include "lab/campaign_parts.h"
 
 #include "core/threads.h"
+#include "lab/memory.h"
 #include "lab/parity.h"
 #include "lab/peak.h"
 #include "lab/proc.h"
@@ -140,7 +141,8 @@ static brasa_status write_row(campaign *c, const lab_run *run, store_row *row, c
     if (status != BRASA_OK)
         return status;
     c->result->rows++;
-    campaign_tell(c, (campaign_event){.kind = CAMPAIGN_ROW, .run = run, .row = row});
+    const int64_t memory = r ? memory_peak(r->samples, r->count, row->peak_rss) : -1;
+    campaign_tell(c, (campaign_event){.kind = CAMPAIGN_ROW, .run = run, .row = row, .memory = memory});
     return BRASA_OK;
 }
 

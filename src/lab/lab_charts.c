@@ -374,7 +374,7 @@ static const struct {
     size_t offset;
 } measures[] = {
     {"Cores busy", {.zero = true}, offsetof(result_sample, cpu)},
-    {"Memory", {.zero = true, .unit = UNIT_BYTES}, offsetof(result_sample, rss)},
+    {"Memory", {.zero = true, .unit = UNIT_BYTES}, offsetof(result_sample, memory)},
     {"Threads", {.zero = true, .whole = true}, offsetof(result_sample, threads)},
     {"GPU memory", {.zero = true, .unit = UNIT_BYTES}, offsetof(result_sample, gpu_memory)},
     {"GPU busy", {.zero = true, .unit = UNIT_SHARE}, offsetof(result_sample, gpu_busy)},

@@ -11,7 +11,8 @@ const char lab_clock_words[] =
     "An epoch's time goes from asking for its first batch to the end of its last step, with the results really "
     "there. Import, the first step (which compiles or tunes) and evaluation are timed apart; steps before the first "
     "epoch warm up. Each run is a process of its own; the order of the frameworks is shuffled in each repeat. The "
-    "sampler watches from outside, ten times a second; memory is what all processes of a run hold in RAM together.";
+    "sampler watches from outside, ten times a second; memory is what all processes of a run hold in RAM "
+    "together, with what they share counted once.";
 
 enum { MOST_FACTS = 60, DEEP = 4 /* objects in each other; what lies deeper is shown as it is */ };
 

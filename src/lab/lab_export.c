@@ -37,34 +37,34 @@ static const struct csv_column {
     size_t offset;
     csv_type type;
 } csv[] = {
-    {OF_CELL(experiment), CSV_TEXT},   {OF_CELL(network), CSV_TEXT},
-    {OF_CELL(data), CSV_TEXT},         {"images", true, offsetof(result_cell, images), CSV_INT64},
-    {OF_CELL(batch), CSV_INT64},       {OF_CELL(epochs), CSV_INT64},
-    {OF_CELL(optimizer), CSV_TEXT},    {OF_CELL(dialect), CSV_TEXT},
-    {OF_CELL(split), CSV_TEXT},        {OF_CELL(folds), CSV_INT64},
-    {OF_CELL(device), CSV_TEXT},       {OF_CELL(precision), CSV_TEXT},
-    {OF_CELL(threads), CSV_INT64},     {OF_CELL(mem), CSV_INT64},
-    {OF_ROW(peer), CSV_TEXT},          {OF_ROW(variant), CSV_TEXT},
-    {OF_ROW(repeat), CSV_INT},         {OF_ROW(fold), CSV_INT},
-    {OF_ROW(status), CSV_TEXT},        {OF_ROW(reason), CSV_TEXT},
-    {OF_ROW(framework), CSV_TEXT},     {OF_ROW(version), CSV_TEXT},
-    {OF_ROW(image_s), CSV_REAL},       {OF_ROW(epoch_s), CSV_REAL},
-    {OF_ROW(import_s), CSV_REAL},      {OF_ROW(first_step_s), CSV_REAL},
-    {OF_ROW(eval_s), CSV_REAL},        {OF_ROW(accuracy), CSV_REAL},
-    {OF_ROW(loss), CSV_REAL},          {OF_ROW(cpu_mean), CSV_REAL},
-    {OF_ROW(peak_rss), CSV_REAL},      {OF_ROW(peak_pss), CSV_REAL},
-    {OF_ROW(peak_swap), CSV_REAL},     {OF_ROW(threads_max), CSV_REAL},
-    {OF_ROW(children), CSV_REAL},      {OF_ROW(ctx_switches), CSV_REAL},
-    {OF_ROW(faults), CSV_REAL},        {OF_ROW(read_bytes), CSV_REAL},
-    {OF_ROW(energy_j), CSV_REAL},      {OF_ROW(epoch_j), CSV_REAL},
-    {OF_ROW(image_j), CSV_REAL},       {OF_ROW(energy_why), CSV_TEXT},
-    {OF_ROW(load_before), CSV_REAL},   {OF_ROW(fma_gflops), CSV_REAL},
-    {OF_ROW(monitor_share), CSV_REAL}, {OF_ROW(epoch_cost), CSV_REAL},
-    {OF_ROW(image_cost), CSV_REAL},    {OF_ROW(device_peak), CSV_REAL},
-    {OF_ROW(gpu_peak), CSV_REAL},      {OF_ROW(gpu_busy), CSV_REAL},
-    {OF_ROW(gpu_power), CSV_REAL},     {OF_ROW(gpu_energy_j), CSV_REAL},
-    {OF_ROW(gpu_epoch_j), CSV_REAL},   {OF_ROW(gpu_image_j), CSV_REAL},
-    {OF_ROW(gpu_why), CSV_TEXT},
+    {OF_CELL(experiment), CSV_TEXT},  {OF_CELL(network), CSV_TEXT},
+    {OF_CELL(data), CSV_TEXT},        {"images", true, offsetof(result_cell, images), CSV_INT64},
+    {OF_CELL(batch), CSV_INT64},      {OF_CELL(epochs), CSV_INT64},
+    {OF_CELL(optimizer), CSV_TEXT},   {OF_CELL(dialect), CSV_TEXT},
+    {OF_CELL(split), CSV_TEXT},       {OF_CELL(folds), CSV_INT64},
+    {OF_CELL(device), CSV_TEXT},      {OF_CELL(precision), CSV_TEXT},
+    {OF_CELL(threads), CSV_INT64},    {OF_CELL(mem), CSV_INT64},
+    {OF_ROW(peer), CSV_TEXT},         {OF_ROW(variant), CSV_TEXT},
+    {OF_ROW(repeat), CSV_INT},        {OF_ROW(fold), CSV_INT},
+    {OF_ROW(status), CSV_TEXT},       {OF_ROW(reason), CSV_TEXT},
+    {OF_ROW(framework), CSV_TEXT},    {OF_ROW(version), CSV_TEXT},
+    {OF_ROW(image_s), CSV_REAL},      {OF_ROW(epoch_s), CSV_REAL},
+    {OF_ROW(import_s), CSV_REAL},     {OF_ROW(first_step_s), CSV_REAL},
+    {OF_ROW(eval_s), CSV_REAL},       {OF_ROW(accuracy), CSV_REAL},
+    {OF_ROW(loss), CSV_REAL},         {OF_ROW(cpu_mean), CSV_REAL},
+    {OF_ROW(peak_memory), CSV_REAL},  {OF_ROW(peak_rss), CSV_REAL},
+    {OF_ROW(peak_pss), CSV_REAL},     {OF_ROW(peak_swap), CSV_REAL},
+    {OF_ROW(threads_max), CSV_REAL},  {OF_ROW(children), CSV_REAL},
+    {OF_ROW(ctx_switches), CSV_REAL}, {OF_ROW(faults), CSV_REAL},
+    {OF_ROW(read_bytes), CSV_REAL},   {OF_ROW(energy_j), CSV_REAL},
+    {OF_ROW(epoch_j), CSV_REAL},      {OF_ROW(image_j), CSV_REAL},
+    {OF_ROW(energy_why), CSV_TEXT},   {OF_ROW(load_before), CSV_REAL},
+    {OF_ROW(fma_gflops), CSV_REAL},   {OF_ROW(monitor_share), CSV_REAL},
+    {OF_ROW(epoch_cost), CSV_REAL},   {OF_ROW(image_cost), CSV_REAL},
+    {OF_ROW(device_peak), CSV_REAL},  {OF_ROW(gpu_peak), CSV_REAL},
+    {OF_ROW(gpu_busy), CSV_REAL},     {OF_ROW(gpu_power), CSV_REAL},
+    {OF_ROW(gpu_energy_j), CSV_REAL}, {OF_ROW(gpu_epoch_j), CSV_REAL},
+    {OF_ROW(gpu_image_j), CSV_REAL},  {OF_ROW(gpu_why), CSV_TEXT},
 };
 enum { CSV_COLUMNS = sizeof csv / sizeof *csv };
 
@@ -172,6 +172,7 @@ static void json_entry(json *j, const lab_results *r, const result_entry *e)
     json_spread(j, "import_s", &e->import_s);
     json_spread(j, "eval_s", &e->eval_s);
     json_spread(j, "accuracy", &e->accuracy);
+    json_spread(j, "peak_memory", &e->peak_memory);
     json_spread(j, "peak_rss", &e->peak_rss);
     json_spread(j, "peak_pss", &e->peak_pss);
     json_spread(j, "peak_swap", &e->peak_swap);
@@ -228,6 +229,7 @@ static void json_samples(json *j, const result_row *row)
         {"rss", offsetof(result_sample, rss)},
         {"pss", offsetof(result_sample, pss)},
         {"swap", offsetof(result_sample, swap)},
+        {"memory", offsetof(result_sample, memory)},
         {"threads", offsetof(result_sample, threads)},
         {"processes", offsetof(result_sample, processes)},
         {"ctx_switches", offsetof(result_sample, ctx_switches)},

@@ -110,7 +110,7 @@ static void make_resources(table_writer *w, const lab_results *r, lab_table *out
             continue;
         begin_row(w, r, e);
         table_put(w, "%s", show_value(e->cpu_mean.median, UNIT_NONE).text);
-        table_put(w, "%s", show_value(e->peak_rss.median, UNIT_BYTES).text);
+        table_put(w, "%s", show_value(e->peak_memory.median, UNIT_BYTES).text);
         table_put(w, "%s", show_value(e->threads_max.median, UNIT_NONE).text);
         if (energy) {
             table_put(w, "%s", show_value(e->energy_j.median, UNIT_NONE).text);
@@ -132,10 +132,10 @@ static void make_resources(table_writer *w, const lab_results *r, lab_table *out
 /* Of whole runs, import and evaluation included. */
 static void make_system(table_writer *w, const lab_results *r, lab_table *out)
 {
-    static const page_column columns[] = {
-        {"Cell", true}, {"Framework", true},           {"Context switches"}, {"Page faults"}, {"Read from disk"},
-        {"Swap"},       {"Memory, shared parts once"}, {"Other processes"}};
-    table_begin(w, out, "What the system did for a run: medians over the repeats", columns, 8);
+    static const page_column columns[] = {{"Cell", true},  {"Framework", true}, {"Context switches"},
+                                          {"Page faults"}, {"Read from disk"},  {"Swap"},
+                                          {"RSS of all"},  {"PSS of all"},      {"Other processes"}};
+    table_begin(w, out, "What the system did for a run: medians over the repeats", columns, 9);
     for (int i = 0; i < r->entry_count; i++) {
         const result_entry *e = &r->entries[i];
         if (!e->done)
@@ -145,9 +145,13 @@ static void make_system(table_writer *w, const lab_results *r, lab_table *out)
         table_put(w, "%s", show_value(e->faults.median, UNIT_NONE).text);
         table_put(w, "%s", show_value(e->read_bytes.median, UNIT_BYTES).text);
         table_put(w, "%s", show_value(e->peak_swap.median, UNIT_BYTES).text);
+        table_put(w, "%s", show_value(e->peak_rss.median, UNIT_BYTES).text);
         table_put(w, "%s", show_value(e->peak_pss.median, UNIT_BYTES).text);
         table_put(w, "%s", show_value(e->children.median, UNIT_NONE).text);
     }
+    table_note(w,
+               "RSS counts what processes share for each of them, PSS once, but is asked for once a second at most. "
+               "A run's memory, above, is RSS less what PSS showed to be counted twice.");
     table_end(w);
 }
 

@@ -21,6 +21,7 @@ typedef struct result_sample {
     double at;  /* seconds since the runner was started */
     double cpu; /* cores busy */
     double rss, pss, swap;
+    double memory; /* RSS, with pages that processes share counted once: memory.h */
     double threads, processes;
     double ctx_switches, faults, read_bytes; /* since the sample before */
     double gpu_memory, gpu_busy, gpu_power;  /* bytes, 0 ... 1, watts */
@@ -58,6 +59,7 @@ typedef struct result_row {
     double accuracy;               /* of the last evaluation, 0 ... 1 */
     double loss;                   /* of the last evaluation or epoch */
     double peak_rss, peak_pss, peak_swap;
+    double peak_memory;           /* of all processes, shared pages once: memory.h */
     double cpu_mean;              /* cores */
     double threads_max, children; /* processes beside the first */
     double ctx_switches, faults, read_bytes;
@@ -102,6 +104,7 @@ typedef struct result_entry {
     int done, rows;              /* of its rows */
     const char *status, *reason; /* "done" where at least one row is; else those of the first row */
     result_spread image_s, epoch_s, first_step_s, import_s, eval_s, accuracy, peak_rss, peak_pss, peak_swap, cpu_mean;
+    result_spread peak_memory;
     result_spread threads_max, children, ctx_switches, faults, read_bytes, energy_j, epoch_j, image_j;
     result_spread epoch_cost, image_cost;
     result_spread device_peak, gpu_peak, gpu_busy, gpu_power, gpu_epoch_j, gpu_image_j;

@@ -2,6 +2,7 @@
 #include "lab/results_read.h"
 #include "core/json_scan.h"
 #include "core/nearest.h"
+#include "lab/memory.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -128,7 +129,7 @@ static brasa_status read_epochs(store *s, pool *p, int64_t id, result_row *row)
     return BRASA_OK;
 }
 
-static brasa_status read_samples(store *s, pool *p, int64_t id, result_row *row)
+static brasa_status read_samples(store *s, pool *p, int64_t id, int64_t peak_rss, result_row *row)
 {
     store_sample *from;
     brasa_status status = store_samples(s, p, id, &from, &row->sample_count);
@@ -137,6 +138,8 @@ static brasa_status read_samples(store *s, pool *p, int64_t id, result_row *row)
     row->samples = pool_get(p, (size_t)row->sample_count + 1, sizeof *row->samples);
     if (!row->samples)
         return BRASA_OUT_OF_MEMORY;
+    memory_walk walk = memory_begin(from, row->sample_count);
+    row->peak_memory = count_or_nan(memory_peak(from, row->sample_count, peak_rss));
     for (int i = 0; i < row->sample_count; i++) {
         const store_sample *e = &from[i];
         row->samples[i] = (result_sample){e->at,
@@ -144,6 +147,7 @@ static brasa_status read_samples(store *s, pool *p, int64_t id, result_row *row)
                                           count_or_nan(e->rss),
                                           count_or_nan(e->pss),
                                           count_or_nan(e->swap),
+                                          count_or_nan(memory_next(&walk, e)),
                                           count_or_nan(e->threads),
                                           count_or_nan(e->processes),
                                           count_or_nan(e->ctx),
@@ -215,7 +219,7 @@ static brasa_status read_row(store *s, pool *p, const store_row *from, int cell,
                         .profile_why = from->profile_why};
     brasa_status status = read_epochs(s, p, from->id, row);
     if (status == BRASA_OK)
-        status = read_samples(s, p, from->id, row);
+        status = read_samples(s, p, from->id, from->peak_rss, row);
     return status == BRASA_OK ? read_functions(s, p, from->id, row) : status;
 }
 

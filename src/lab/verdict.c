@@ -346,13 +346,13 @@ static void say_memory(speaker *s)
         int count = 0;
         double least = INFINITY, most = 0;
         for (int cell = 0; cell < s->r->cell_count; cell++) {
-            const result_entry *low = extreme(s->r, cell, offsetof(result_entry, peak_rss), -1, NULL);
-            const result_entry *high = extreme(s->r, cell, offsetof(result_entry, peak_rss), 1, NULL);
+            const result_entry *low = extreme(s->r, cell, offsetof(result_entry, peak_memory), -1, NULL);
+            const result_entry *high = extreme(s->r, cell, offsetof(result_entry, peak_memory), 1, NULL);
             if (!low || low == high || low->name != name)
                 continue;
             count++;
-            least = fmin(least, low->peak_rss.median);
-            most = fmax(most, high->peak_rss.median / low->peak_rss.median);
+            least = fmin(least, low->peak_memory.median);
+            most = fmax(most, high->peak_memory.median / low->peak_memory.median);
         }
         if (!count)
             continue;

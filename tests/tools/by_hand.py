@@ -247,7 +247,7 @@ def compare(o):
                 row, why = lab(o, name, folder)
                 if not row:
                     sys.exit(f"{name}: the lab has no times: {why}")
-                runs["lab"].append(([e["seconds"] for e in row["epochs"]], row["peak_rss"], row["version"]))
+                runs["lab"].append(([e["seconds"] for e in row["epochs"]], row["peak_memory"], row["version"]))
                 words = [python, __file__, name, f"--samples={o.samples}", f"--epochs={o.epochs}"]
                 done = subprocess.run(words, stdout=subprocess.PIPE, check=True)
                 line = json.loads(done.stdout.splitlines()[-1])

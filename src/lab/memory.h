@@ -1,0 +1,22 @@
+/* memory.h - what all processes of a run had in memory together, by its samples.
+ *
+ * RSS counts a page that processes share for each of them: a loader's worker, forked from a process of a gigabyte,
+ * seems to take one more. PSS counts it once, but the kernel goes through all pages for it, so that it is asked for
+ * now and then (monitor.h). It tells what RSS counts too much, which is taken to hold until the next time.
+ */
+#ifndef LAB_MEMORY_H
+#define LAB_MEMORY_H
+
+#include "lab/store.h"
+
+typedef struct memory_walk {
+    int64_t too_much; /* of RSS */
+} memory_walk;
+
+memory_walk memory_begin(const store_sample *samples, int count);
+/* Bytes of the next one. */
+int64_t memory_next(memory_walk *w, const store_sample *sample);
+/* The most. That of a process alone is `peak_rss`, which the kernel has seen between samples, too; -1: unknown. */
+int64_t memory_peak(const store_sample *samples, int count, int64_t peak_rss);
+
+#endif

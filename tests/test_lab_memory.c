@@ -1,0 +1,40 @@
+/* test_lab_memory.c - what processes share is counted once. */
+#include "test.h"
+#include "lab/memory.h"
+
+#define SAMPLE(n, of_rss, of_pss)                                                                                    \
+    {                                                                                                                \
+        .processes = n, .rss = of_rss, .pss = of_pss                                                                 \
+    }
+
+TEST(peak)
+{
+    static const struct {
+        const char *what;
+        int64_t peak_rss, expected;
+        int count;
+        store_sample samples[5];
+    } cases[] = {
+        {"nobody looked", -1, -1, 0, {{0}}},
+        {"alone: the kernel's own peak", 150, 150, 2, {SAMPLE(1, 100, 90), SAMPLE(1, 120, -1)}},
+        {"with PSS", 190, 110, 2, {SAMPLE(1, 100, 100), SAMPLE(2, 190, 110)}},
+        {"until the next PSS the same is too much",
+         260,
+         180,
+         3,
+         {SAMPLE(1, 100, 100), SAMPLE(2, 190, 110), SAMPLE(2, 260, -1)}},
+        {"which tells anew",
+         260,
+         190,
+         4,
+         {SAMPLE(2, 190, 110), SAMPLE(2, 260, -1), SAMPLE(2, 250, 190), SAMPLE(2, 250, -1)}},
+        {"before the first one", 210, 130, 3, {SAMPLE(1, 100, 100), SAMPLE(2, 210, -1), SAMPLE(2, 200, 120)}},
+        {"PSS was never told", 190, 190, 2, {SAMPLE(1, 100, 100), SAMPLE(2, 190, -1)}},
+        {"PSS of later pages", 190, 190, 2, {SAMPLE(2, 190, 195), SAMPLE(2, 180, -1)}},
+        {"alone it had most", 300, 250, 3, {SAMPLE(1, 250, -1), SAMPLE(2, 300, 160), SAMPLE(2, 280, -1)}},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        CASE("%s", cases[i].what);
+        CHECK_INT(memory_peak(cases[i].samples, cases[i].count, cases[i].peak_rss), cases[i].expected);
+    }
+}
