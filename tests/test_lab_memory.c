@@ -2,9 +2,9 @@
 #include "test.h"
 #include "lab/memory.h"
 
-#define SAMPLE(n, of_rss, of_pss)                                                                                    \
+#define SAMPLE(n, when, of_rss, of_pss)                                                                              \
     {                                                                                                                \
-        .processes = n, .rss = of_rss, .pss = of_pss                                                                 \
+        .processes = n, .at = when, .rss = of_rss, .pss = of_pss                                                     \
     }
 
 TEST(peak)
@@ -16,22 +16,14 @@ TEST(peak)
         store_sample samples[5];
     } cases[] = {
         {"nobody looked", -1, -1, 0, {{0}}},
-        {"alone: the kernel's own peak", 150, 150, 2, {SAMPLE(1, 100, 90), SAMPLE(1, 120, -1)}},
-        {"with PSS", 190, 110, 2, {SAMPLE(1, 100, 100), SAMPLE(2, 190, 110)}},
-        {"until the next PSS the same is too much",
-         260,
-         180,
-         3,
-         {SAMPLE(1, 100, 100), SAMPLE(2, 190, 110), SAMPLE(2, 260, -1)}},
-        {"which tells anew",
-         260,
-         190,
-         4,
-         {SAMPLE(2, 190, 110), SAMPLE(2, 260, -1), SAMPLE(2, 250, 190), SAMPLE(2, 250, -1)}},
-        {"before the first one", 210, 130, 3, {SAMPLE(1, 100, 100), SAMPLE(2, 210, -1), SAMPLE(2, 200, 120)}},
-        {"PSS was never told", 190, 190, 2, {SAMPLE(1, 100, 100), SAMPLE(2, 190, -1)}},
-        {"PSS of later pages", 190, 190, 2, {SAMPLE(2, 190, 195), SAMPLE(2, 180, -1)}},
-        {"alone it had most", 300, 250, 3, {SAMPLE(1, 250, -1), SAMPLE(2, 300, 160), SAMPLE(2, 280, -1)}},
+        {"alone: the kernel's own peak", 150, 150, 2, {SAMPLE(1, 1, 100, 90), SAMPLE(1, 2, 120, -1)}},
+        {"with PSS", 190, 110, 2, {SAMPLE(1, 1, 100, 100), SAMPLE(2, 2, 190, 110)}},
+        {"after the last PSS", 260, 180, 3, {SAMPLE(1, 1, 100, 100), SAMPLE(2, 2, 190, 110), SAMPLE(2, 3, 260, -1)}},
+        {"before the first", 210, 130, 3, {SAMPLE(1, 1, 100, 100), SAMPLE(2, 2, 210, -1), SAMPLE(2, 3, 200, 120)}},
+        {"in between", 300, 238, 3, {SAMPLE(2, 1, 200, 120), SAMPLE(2, 4, 300, -1), SAMPLE(2, 5, 250, 194)}},
+        {"PSS was never told", 190, 190, 2, {SAMPLE(1, 1, 100, 100), SAMPLE(2, 2, 190, -1)}},
+        {"PSS of later pages", 190, 190, 2, {SAMPLE(2, 1, 190, 195), SAMPLE(2, 2, 180, -1)}},
+        {"alone it had most", 300, 250, 3, {SAMPLE(1, 1, 250, -1), SAMPLE(2, 2, 300, 160), SAMPLE(2, 3, 280, -1)}},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         CASE("%s", cases[i].what);

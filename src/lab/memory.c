@@ -6,27 +6,47 @@ static bool tells(const store_sample *s)
     return s->processes > 1 && s->pss >= 0;
 }
 
-static int64_t too_much(const store_sample *s)
+static void find_after(memory_walk *w)
 {
-    return s->rss > s->pss ? s->rss - s->pss : 0;
+    while (w->after < w->count && !tells(&w->samples[w->after]))
+        w->after++;
 }
 
-/* Before PSS was asked for the first time, what it will tell then is the best that is known. */
 memory_walk memory_begin(const store_sample *samples, int count)
 {
-    for (int i = 0; i < count; i++)
-        if (tells(&samples[i]))
-            return (memory_walk){too_much(&samples[i])};
-    return (memory_walk){0};
+    memory_walk w = {.samples = samples, .count = count, .before = -1};
+    find_after(&w);
+    return w;
 }
 
-int64_t memory_next(memory_walk *w, const store_sample *s)
+static double too_much_at(const memory_walk *w, int i)
 {
-    if (s->processes <= 1)
-        return s->rss;
-    if (tells(s))
-        w->too_much = too_much(s);
-    return s->rss > w->too_much ? s->rss - w->too_much : 0;
+    const store_sample *s = &w->samples[i];
+    return s->rss > s->pss ? (double)(s->rss - s->pss) : 0;
+}
+
+/* What RSS counts too much. Before the first time that PSS was told and after the last one it is as much as then. */
+static double too_much(const memory_walk *w)
+{
+    if (w->before < 0)
+        return w->after < w->count ? too_much_at(w, w->after) : 0;
+    if (w->after == w->count)
+        return too_much_at(w, w->before);
+    const double from = w->samples[w->before].at, to = w->samples[w->after].at;
+    const double part = to > from ? (w->samples[w->at].at - from) / (to - from) : 1;
+    return (1 - part) * too_much_at(w, w->before) + part * too_much_at(w, w->after);
+}
+
+int64_t memory_next(memory_walk *w)
+{
+    const store_sample *s = &w->samples[w->at];
+    if (w->at == w->after) {
+        w->before = w->after++;
+        find_after(w);
+    }
+    const double bytes = (double)s->rss - (s->processes > 1 ? too_much(w) : 0);
+    w->at++;
+    return bytes > 0 ? (int64_t)bytes : 0;
 }
 
 int64_t memory_peak(const store_sample *samples, int count, int64_t peak_rss)
@@ -35,7 +55,7 @@ int64_t memory_peak(const store_sample *samples, int count, int64_t peak_rss)
     bool several = false;
     int64_t most = 0;
     for (int i = 0; i < count; i++) {
-        const int64_t bytes = memory_next(&w, &samples[i]);
+        const int64_t bytes = memory_next(&w);
         most = bytes > most ? bytes : most;
         several |= samples[i].processes > 1;
     }

@@ -1,86 +1,18 @@
-/* monitor.c - see monitor.h.
- *
- * Sums over the tree (processor time, faults, reads) are those of the processes that live, which hold those of the
- * children that they waited for, and those of the ones that this process waited for. While a child passes from one to
- * the other it may be missing for a look, or be there twice: sums only ever grow here, so such a look shows nothing
- * new.
- */
+/* monitor.c - see monitor.h. */
 #define _GNU_SOURCE
-#include "lab/monitor.h"
-
-#include "lab/energy.h"
-#include "lab/gpu.h"
 #include "lab/lab.h"
-#include "lab/proc.h"
+#include "lab/monitor_parts.h"
 
 #include <errno.h>
 #include <math.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/time.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-/* Processes watched, and those of the whole machine. Samples of later than FINE seconds are kept once a second.
- * Of a run of less than LEAST_WALL seconds, beginning to watch is most of what watching costs. */
-enum { LEAST_WALL = 1, MOST_WATCHED = 512, MOST_LISTED = 1 << 16, FINE = 600, PAUSE = 1000, LOOK_PAUSE = 400 };
-
-/* A look that is made again and again: not before `due`. */
-typedef struct pace {
-    double least, due;
-    double cost;  /* of the last one; 0: there was none */
-    double spent; /* by all */
-} pace;
-
-typedef struct watched {
-    proc proc;
-    proc_figures now;
-    int64_t switches; /* of its threads, at the last look at them */
-} watched;
-
-/* What only grows. */
-typedef struct sums {
-    double cpu;
-    int64_t faults, reads, switches;
-} sums;
-
-struct monitor {
-    brasa_context *ctx;
-    pool pool;
-    monitor_options options;
-    pid_t self, first;
-    int reaper; /* what it was before */
-    DIR *all;
-    pid_t *listed, *before; /* processes of the machine: now, at the last look */
-    int nbefore;
-    int count, seen;
-    watched list[MOST_WATCHED];
-    double start, last, cpu_before; /* clock; clock of the last sample; own processor time at the start */
-    pace look, find, pss, switch_, gpu_pace;
-    sums reaped, total, sampled; /* of those waited for; of all; at the last sample */
-    bool over_limit, first_over;
-    int first_how;
-    int64_t rss;
-    int64_t pss_bytes, pss_less, pss_processes; /* at the last look at PSS: RSS, how much less PSS was, of how many */
-    bool much;                                  /* more than the limit, as it seems */
-    int64_t own_rss;                            /* of this process, at most */
-    int64_t one;     /* the most that one process had, by its own account; 0: nobody looked in time */
-    int64_t at_most; /* of those that were over before, which may be our own from before they were others */
-    int64_t shared;  /* of a process alone, with others of the machine: what RSS counts too much */
-    store_sample *sample;
-    int samples, capacity;
-    energy energy;
-    gpu gpu;
-    double energy_epochs, cpu_epochs, time_epochs, cpu_last, energy_last, time_last;
-    monitor_totals totals;
-};
-
-static double larger(double a, double b)
-{
-    return a > b ? a : b;
-}
+/* Samples of later than FINE seconds are kept once a second. Of a run of less than LEAST_WALL seconds, beginning to
+ * watch is most of what watching costs. PAUSE: how much longer than looks the pauses between them are. */
+enum { LEAST_WALL = 1, FINE = 600, PAUSE = 1000, LOOK_PAUSE = 500 };
 
 /* The next one comes after `least`, or `pause` times what this one took of a processor, or the last one, if that was
  * less: one that was held up says nothing about the price. What all took together must be a `pause`th of the time,
@@ -93,77 +25,6 @@ static void pace_done(pace *p, double start, double began, double cost, double p
     p->spent += cost;
     const double owed = start + pause * p->spent - began;
     p->due = began + larger(larger(p->least, pause * price), owed < longest ? owed : longest);
-}
-
-static int64_t most(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-
-/* --- who belongs to it --------------------------------------------------------------------------------------- */
-
-static bool is_watched(const monitor *m, pid_t pid)
-{
-    for (int i = 0; i < m->count; i++)
-        if (m->list[i].proc.pid == pid)
-            return true;
-    return false;
-}
-
-/* What cannot be opened is gone already; beyond MOST_WATCHED nobody is watched. */
-static bool add(monitor *m, pid_t pid)
-{
-    watched *w = &m->list[m->count];
-    if (m->count == MOST_WATCHED)
-        return false;
-    *w = (watched){.switches = 0};
-    const bool there = proc_open(pid, &w->proc) && proc_read(&w->proc, &w->now);
-    if (!there)
-        proc_close(&w->proc);
-    m->count += there;
-    m->seen += there;
-    return there;
-}
-
-static void drop(monitor *m, int index)
-{
-    proc_close(&m->list[index].proc);
-    m->list[index] = m->list[--m->count];
-}
-
-/* Of the processes in `fresh` those whose parent belongs to it, or that came to us; their number is left for a
- * further turn, as a parent may stand behind its child. */
-static int add_children(monitor *m, pid_t *fresh, int count)
-{
-    int left = 0;
-    for (int i = 0; i < count; i++) {
-        const pid_t parent = proc_parent(fresh[i]);
-        if (parent && (parent == m->self || is_watched(m, parent)))
-            add(m, fresh[i]);
-        else if (parent)
-            fresh[left++] = fresh[i];
-    }
-    return left;
-}
-
-/* Goes through the numbers of all processes; only those that were not there at the last time are looked at. */
-static void find_new(monitor *m)
-{
-    int fresh = 0, k = 0;
-    const int count = proc_list(m->all, m->listed, MOST_LISTED);
-    pid_t *list = m->listed, *unknown = m->before + MOST_LISTED;
-    for (int i = 0; i < count; i++) {
-        while (k < m->nbefore && m->before[k] < list[i])
-            k++;
-        if ((k == m->nbefore || m->before[k] != list[i]) && list[i] != m->self && !is_watched(m, list[i]))
-            unknown[fresh++] = list[i];
-    }
-    for (int left = fresh, last = -1; left > 0 && left != last;) {
-        last = left;
-        left = add_children(m, unknown, left);
-    }
-    memcpy(m->before, list, (size_t)count * sizeof *list);
-    m->nbefore = count;
 }
 
 /* --- starting ------------------------------------------------------------------------------------------------ */
@@ -201,8 +62,8 @@ void monitor_follow(monitor *m, pid_t pid)
     getrusage(RUSAGE_SELF, &own);
     m->own_rss = own.ru_maxrss * (int64_t)1024;
     m->first = pid;
-    add(m, pid);
-    find_new(m);
+    tree_add(m, pid);
+    tree_find_new(m);
     m->start = m->last = m->time_last = lab_now();
     m->cpu_before = lab_cpu();
     m->look = m->find = m->switch_ = (pace){.least = 0.1, .due = m->start + 0.02}; /* some are over soon */
@@ -217,7 +78,7 @@ void monitor_end(monitor *m)
     if (!m)
         return;
     while (m->count)
-        drop(m, m->count - 1);
+        tree_drop(m, m->count - 1);
     if (m->reaper >= 0)
         prctl(PR_SET_CHILD_SUBREAPER, m->reaper);
     if (m->all)
@@ -253,44 +114,6 @@ monitor_limit monitor_kept(const monitor *m, int64_t *peak)
     if (m->one <= 0)
         return m->at_most <= m->options.memory ? LIMIT_KEPT : LIMIT_UNKNOWN;
     return *peak > m->options.memory ? LIMIT_PASSED : LIMIT_KEPT;
-}
-
-int monitor_left(const monitor *m)
-{
-    return m->count;
-}
-
-/* Reads all of them into the sample; those that are gone are dropped. */
-static void read_all(monitor *m, store_sample *s)
-{
-    sums t = m->reaped;
-    int64_t most_rss = 0;
-    for (int i = 0; i < m->count;) {
-        watched *w = &m->list[i];
-        if (!proc_read(&w->proc, &w->now)) {
-            drop(m, i);
-            continue;
-        }
-        t.cpu += w->now.cpu;
-        t.faults += w->now.faults;
-        t.reads += most(w->now.read_bytes, 0);
-        s->rss += w->now.rss;
-        s->swap += most(w->now.swap, 0);
-        s->threads += w->now.state == 'Z' ? 0 : w->now.threads;
-        s->processes += w->now.state != 'Z';
-        most_rss = most(most_rss, w->now.most_rss);
-        i++;
-    }
-    m->total.cpu = larger(m->total.cpu, t.cpu);
-    m->total.faults = most(m->total.faults, t.faults);
-    m->total.reads = most(m->total.reads, t.reads);
-    m->rss = s->rss;
-    if (!s->processes) /* those that are over had something, which nobody knows any more */
-        return;
-    m->totals.peak_rss = most(m->totals.peak_rss, most(s->rss, most_rss));
-    m->one = most(m->one, most_rss);
-    m->totals.peak_swap = most(m->totals.peak_swap, s->swap);
-    m->totals.threads_max = most(m->totals.threads_max, s->threads);
 }
 
 /* A thread that is over takes its number along: what a process has then lost is left out. */
@@ -341,7 +164,7 @@ static bool due(monitor *m, pace *p, double now, double pause, void (*look)(moni
 static void look_new(monitor *m, store_sample *s)
 {
     (void)s;
-    find_new(m);
+    tree_find_new(m);
 }
 
 static void look_switches(monitor *m, store_sample *s)
@@ -353,20 +176,21 @@ static void look_switches(monitor *m, store_sample *s)
 /* Seconds that the kernel, which goes through all pages, will take: as long for a byte as the last time. */
 static double expect_pss(const monitor *m, int64_t bytes)
 {
-    static const double usual = 10e-12; /* seconds for a byte; less with large pages */
-    return (double)bytes * (m->pss_bytes > 0 ? larger(usual, m->pss.cost / (double)m->pss_bytes) : usual);
+    static const double usual = 5e-12; /* seconds for a byte; less with large pages */
+    return (double)bytes * (m->pss_bytes > 0 ? m->pss.cost / (double)m->pss_bytes : usual);
 }
 
-/* RSS counts shared pages for each process that has them; what it counted too much at the last look at PSS it is
- * taken to count too much still, while there are as many processes. Who seems to be over the limit even so is so
- * where PSS says it, too: that is asked for at once, and then for a twentieth of a processor. Otherwise it is asked
- * for when that is little beside the time that has passed; of a process alone RSS tells nearly as much. */
+/* RSS counts shared pages for each process that has them: over the limit is who is so by PSS as well. What RSS
+ * counted too much at the last look at PSS it does not count too much for good: a process that writes to shared pages
+ * gets its own. So of several processes PSS is asked for as often as its cost allows, near the limit more often, and
+ * at once and then for a twentieth of a processor where they seem to be over it. Of a process alone RSS tells nearly
+ * as much. */
 static void look_memory(monitor *m, store_sample *s, double now)
 {
-    enum { URGENT = 20 };
-    const int64_t twice = s->processes == m->pss_processes ? m->pss_less : 0;
-    const bool much = m->options.memory && s->rss - twice > m->options.memory;
-    const double pause = much ? URGENT : s->processes > 1 ? LOOK_PAUSE : PAUSE;
+    enum { URGENT = 20, NEAR = 150, SEVERAL = 250 };
+    const int64_t limit = m->options.memory, twice = s->processes == m->pss_processes ? m->pss_less : 0;
+    const bool near = limit && s->rss > limit, much = near && s->rss - twice > limit;
+    const double pause = much ? URGENT : near ? NEAR : s->processes > 1 ? SEVERAL : PAUSE;
     if (!much)
         m->pss.due = larger(m->pss.due, m->start + pause * (m->pss.spent + expect_pss(m, s->rss)));
     else if (!m->much)
@@ -374,12 +198,12 @@ static void look_memory(monitor *m, store_sample *s, double now)
     m->pss.least = much ? 0 : 1;
     const bool fresh = due(m, &m->pss, now, pause, read_pss, s);
     m->much = much;
-    m->over_limit = much && fresh && (s->pss < 0 || s->pss > m->options.memory);
+    m->over_limit = much && fresh && (s->pss < 0 || s->pss > limit);
 }
 
 static bool is_mine(const void *user, pid_t pid)
 {
-    return is_watched(user, pid);
+    return tree_has(user, pid);
 }
 
 /* While a process comes to a GPU, questions to the driver take long: tens of milliseconds have been seen. */
@@ -436,7 +260,7 @@ brasa_status monitor_look(monitor *m, const char *phase)
     if (now < m->look.due)
         return BRASA_OK;
     due(m, &m->find, now, PAUSE, look_new, &s);
-    due(m, &m->look, now, LOOK_PAUSE, read_all, &s);
+    due(m, &m->look, now, LOOK_PAUSE, tree_read, &s);
     due(m, &m->switch_, now, PAUSE, look_switches, &s);
     look_memory(m, &s, now);
     if (on_gpu(m, phase)) {
@@ -447,65 +271,6 @@ brasa_status monitor_look(monitor *m, const char *phase)
     }
     count_epochs(m, phase, now);
     return s.processes ? keep(m, &s, now) : BRASA_OK; /* who is over, and only not waited for yet, uses nothing */
-}
-
-/* --- ends ---------------------------------------------------------------------------------------------------- */
-
-int monitor_signal(monitor *m, int signal)
-{
-    store_sample unused = {.pss = -1};
-    find_new(m);
-    read_all(m, &unused);
-    int living = 0;
-    for (int i = 0; i < m->count; i++)
-        if (m->list[i].now.state != 'Z') {
-            kill(m->list[i].proc.pid, signal); /* no other process can have its number: it was there just now */
-            living++;
-        }
-    return living;
-}
-
-static double seconds(struct timeval t)
-{
-    return (double)t.tv_sec + 1e-6 * (double)t.tv_usec;
-}
-
-static void count_reaped(monitor *m, const struct rusage *u)
-{
-    enum { SECTOR = 512 };
-    m->reaped.cpu += seconds(u->ru_utime) + seconds(u->ru_stime);
-    m->reaped.faults += u->ru_minflt + u->ru_majflt;
-    m->reaped.reads += (int64_t)u->ru_inblock * SECTOR;
-    m->reaped.switches += u->ru_nvcsw + u->ru_nivcsw;
-    /* The largest of its processes, between looks too. A process that was forked from this one was as large as it. */
-    const int64_t largest = u->ru_maxrss * (int64_t)1024;
-    m->at_most = most(m->at_most, largest);
-    if (largest > m->own_rss) {
-        m->totals.peak_rss = most(m->totals.peak_rss, largest);
-        m->one = most(m->one, largest);
-    }
-}
-
-bool monitor_reap(monitor *m, int *how)
-{
-    for (int i = 0; i < m->count;) {
-        watched *w = &m->list[i];
-        const bool first = w->proc.pid == m->first;
-        struct rusage u;
-        int ended;
-        if ((!first && w->now.parent != m->self) || wait4(w->proc.pid, &ended, WNOHANG, &u) <= 0) {
-            i++;
-            continue;
-        }
-        count_reaped(m, &u);
-        if (first) {
-            m->first_over = true;
-            m->first_how = ended;
-        }
-        drop(m, i);
-    }
-    *how = m->first_how;
-    return m->first_over;
 }
 
 monitor_totals monitor_nothing(void)

@@ -4,9 +4,9 @@
  * which must be asked of every thread, new processes, for which all numbers must be gone through, and PSS, for which
  * the kernel walks all pages (once a second at most), less often where there is much to look at. A GPU is asked
  * (gpu.h) as often, from the first step on; samples between two answers hold the last one. Each kind of look waits
- * until it costs no more than its share of a processor, 1/1000 or 1/400: less than a hundredth together. Processes
- * that live shorter than a look away may be missed, but their time, faults and reads count for the parent that waits
- * for them. Sums at the end are the kernel's own, not the samples'.
+ * until it costs no more than its share of a processor, 1/1000 to 1/250: about a hundredth together at most.
+ * Processes that live shorter than a look away may be missed, but their time, faults and reads count for the parent
+ * that waits for them. Sums at the end are the kernel's own, not the samples'.
  *
  * Processes that lose their parent come to us: monitor_start makes this process their reaper (PR_SET_CHILD_SUBREAPER)
  * and monitor_end undoes it. Processes that were children of this one before are left alone.

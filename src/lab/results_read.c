@@ -147,7 +147,7 @@ static brasa_status read_samples(store *s, pool *p, int64_t id, int64_t peak_rss
                                           count_or_nan(e->rss),
                                           count_or_nan(e->pss),
                                           count_or_nan(e->swap),
-                                          count_or_nan(memory_next(&walk, e)),
+                                          count_or_nan(memory_next(&walk)),
                                           count_or_nan(e->threads),
                                           count_or_nan(e->processes),
                                           count_or_nan(e->ctx),
