@@ -406,6 +406,21 @@ TEST(energy_of_the_processors)
     campaign_end(&c);
 }
 
+TEST(absent)
+{
+    campaign c;
+    lab_report report;
+    campaign_begin(&c, "absent");
+    add_cell(&c, "alexnet", "synth:fire,n=8", 8, 1);
+    add_rows(&c, "brasa", "", 0.04, 0.02);
+    fail_row(add_row(&c, "singa", "", 1, 0), "absent", "not installed", NULL);
+    kept k = page_of(&c, &report);
+    CHECK_HAS(k.text, ">3 of 3<");
+    CHECK_HAS(k.text, "not installed");
+    drop(&k);
+    campaign_end(&c);
+}
+
 TEST(nothing)
 {
     campaign c;

@@ -22,23 +22,27 @@ static void put_table(page *to, const lab_table *t)
 
 /* --- the outcome --------------------------------------------------------------------------------------------- */
 
-static int rows_done(const lab_results *r)
+/* Who is not installed was not run. */
+static void count_runs(const lab_results *r, int *done, int *runs)
 {
-    int done = 0;
-    for (int i = 0; i < r->row_count; i++)
-        done += row_done(&r->rows[i]);
-    return done;
+    *done = *runs = 0;
+    for (int i = 0; i < r->row_count; i++) {
+        *done += row_done(&r->rows[i]);
+        *runs += strcmp(r->rows[i].status, "absent") != 0;
+    }
 }
 
 static void put_outcome(page *to, const lab_report *report)
 {
     const lab_results *r = report->results;
     char text[200];
+    int done, runs;
+    count_runs(r, &done, &runs);
     if (!r->finished)
         page_notice(to, PAGE_WARNING, "This campaign is not finished: what is missing was not run yet.");
     page_section(to, "Verdict");
     page_lead(to, report->verdict.headline);
-    snprintf(text, sizeof text, "%d of %d", rows_done(r), r->row_count);
+    snprintf(text, sizeof text, "%d of %d", done, runs);
     const shown cells = show_count(r->cell_count), names = show_count(r->name_count),
                 alarms = show_count(report->alarms.count);
     page_tiles(to,
