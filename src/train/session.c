@@ -32,14 +32,10 @@ static const program *largest_program(const brasa_session *s)
     return largest;
 }
 
-/* Makes the allocation large enough for `transient` bytes of a program; state moves along. */
-static brasa_status reserve(brasa_session *s, int64_t transient)
+/* An allocation with `transient` bytes beside the state, which moves along, in place of the one that there is. */
+static brasa_status take(brasa_session *s, int64_t transient)
 {
-    if (s->options.plan_only && transient > s->transient)
-        s->transient = transient;
-    if (s->options.plan_only || (s->arena && transient <= s->transient))
-        return BRASA_OK;
-    int64_t total = s->persistent + transient;
+    const int64_t total = s->persistent + transient;
     if (total < 0 || (uint64_t)total > SIZE_MAX - PLAN_ALIGN)
         return fail(s->ctx, BRASA_OUT_OF_MEMORY, "%lld bytes are more than this machine can address",
                     (long long)total);
@@ -52,18 +48,57 @@ static brasa_status reserve(brasa_session *s, int64_t transient)
         return fail_memory(s->ctx, (size_t)total);
     brasa_status status = session_make_mirror(s);
     if (status == BRASA_OK)
-        status = s->arena ? tensors_copy(s->ctx, arena, s->arena, (size_t)s->persistent)
-                          : tensors_clear(s->ctx, arena, (size_t)s->persistent);
+        status = s->aside   ? device_copy_in(s->ctx, arena, s->aside, (size_t)s->persistent)
+                 : s->arena ? tensors_copy(s->ctx, arena, s->arena, (size_t)s->persistent)
+                            : tensors_clear(s->ctx, arena, (size_t)s->persistent);
     if (status != BRASA_OK) {
         tensors_put(s->ctx, block);
         return status;
     }
     tensors_put(s->ctx, s->block);
+    mem_put(s->ctx, s->aside);
+    s->aside = NULL;
     s->block = block;
     s->arena = arena;
     s->transient = transient;
     s->fed = s->ran = NULL; /* only state moves along */
     return BRASA_OK;
+}
+
+/* The device's state to the host, and its allocation back. */
+static brasa_status set_aside(brasa_session *s)
+{
+    void *aside = mem_get(s->ctx, (size_t)s->persistent);
+    if (!aside)
+        return fail_memory(s->ctx, (size_t)s->persistent);
+    const brasa_status status = device_copy_out(s->ctx, aside, s->arena, (size_t)s->persistent);
+    if (status != BRASA_OK) {
+        mem_put(s->ctx, aside);
+        return status;
+    }
+    tensors_put(s->ctx, s->block);
+    s->block = NULL;
+    s->arena = NULL;
+    s->aside = aside;
+    return BRASA_OK;
+}
+
+/* Makes the allocation large enough for `transient` bytes of a program. Where a device has no room for the old one
+ * and the new one, which no plan counts, the state goes by way of the host. */
+static brasa_status reserve(brasa_session *s, int64_t transient)
+{
+    if (s->options.plan_only && transient > s->transient)
+        s->transient = transient;
+    if (s->options.plan_only || (s->arena && transient <= s->transient))
+        return BRASA_OK;
+    brasa_status status = take(s, transient);
+    if (status != BRASA_OUT_OF_MEMORY || !s->arena || !s->ctx->device || set_aside(s) != BRASA_OK)
+        return status;
+    const int64_t before = s->transient;
+    status = take(s, transient);
+    if (status != BRASA_OK && take(s, before) == BRASA_OK)
+        (void)link_all(s); /* as it was */
+    return status;
 }
 
 /* --- compiling -------------------------------------------------------------------------------------------- */
@@ -410,6 +445,7 @@ void brasa_session_free(brasa_session *s)
     tuner_free(s->tuner);
     tensors_put(s->ctx, s->block);
     tensors_put(s->ctx, s->held);
+    mem_put(s->ctx, s->aside);
     session_free_mirror(s);
     mem_put(s->ctx, s->staged);
     pool_free(&s->pool);

@@ -40,6 +40,7 @@ struct brasa_session {
     int nstates, state_capacity;
     void *block;
     char *arena; /* in block, aligned; of a device, where the context has one */
+    void *aside; /* the state, while a device has no allocation: its arena grows */
     void *mirror_block;
     char *mirror; /* of a device: the host's copy of the state, see mirror.c; else NULL */
     int64_t *mirror_offset;
