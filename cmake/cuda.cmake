@@ -25,7 +25,7 @@ if(CMAKE_CUDA_COMPILER AND BRASA_CUDA)
   find_package(CUDAToolkit QUIET)
   find_path(cudnn_include cudnn.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
 endif()
-if(cudnn_include AND CUDAToolkit_FOUND AND CUDAToolkit_VERSION VERSION_GREATER_EQUAL 12) # which knows C++20 and Hopper
+if(cudnn_include AND CUDAToolkit_FOUND AND CUDAToolkit_VERSION VERSION_GREATER_EQUAL 12.1) # C++20, Hopper, large parameters
   set(cuda ON)
   message(STATUS "brasa: CUDA ${CUDAToolkit_VERSION}")
   file(GLOB cuda_sources CONFIGURE_DEPENDS src/backend/cuda/*.c src/backend/cuda/*.cu src/ops/*/*_cuda.cu src/ops/*/*_cudnn.c

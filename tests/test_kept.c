@@ -187,6 +187,26 @@ TEST(record)
     CHECK(kept_record(&k, "/nowhere/record.txt") != BRASA_OK);
 }
 
+/* For a session that was given up, and for what may be otherwise the next time. */
+TEST(used_by_a_run_alone)
+{
+    kept k;
+    set_up("alone");
+    kept_open(&k, ctx);
+    kept_put(&k, "gpu", "conv 1", "first");
+    kept_disuse(&k);
+    kept_note(&k, "gpu", "dense 1", "none");
+    const char *path = in_folder("alone.txt");
+    CHECK_STATUS(kept_record(&k, path), BRASA_OK);
+    CHECK_INT(count_lines(path), 2); /* the head, and what was used since */
+    kept_close(&k);
+    CHECK_TEXT(value_of(&k, "gpu", "conv 1"), "first");
+    CHECK(!kept_find(&k, "gpu", "dense 1", false));
+    CHECK_STATUS(kept_recall(&k, path), BRASA_OK);
+    CHECK(kept_find(&k, "gpu", "dense 1", true) && !kept_find(&k, "gpu", "conv 1", true));
+    kept_close(&k);
+}
+
 /* One run after the other in a process: the second has nothing of the first one's record. */
 TEST(another_record)
 {

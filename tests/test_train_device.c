@@ -384,6 +384,71 @@ TEST(threads_and_gpus)
     stop();
 }
 
+/* --- memory --------------------------------------------------------------------------------------------------------
+ */
+
+enum { WIDE = 512, ROWS_TRAINED = 2, ROWS_EVALUATED = 4096, ROWS_TOO_MANY = 4 * ROWS_EVALUATED };
+
+static void make_wide(brasa_graph *g)
+{
+    brasa_classify(brasa_relu(brasa_apply(brasa_input_vector(g, "x", WIDE), "dense %d name=wide", WIDE)), 3);
+}
+
+static void check_weights(brasa_session *s, const float *expected)
+{
+    static float now[WIDE * WIDE];
+    CHECK_STATUS(brasa_param_get(s, "wide.weight", now, WIDE * WIDE), BRASA_OK);
+    CHECK(memcmp(now, expected, sizeof now) == 0);
+}
+
+/* A program that needs more memory than those before fits where a plan says so: beside its own allocation there is no
+ * room for theirs. One that does not fit changes nothing. */
+TEST(a_larger_program_takes_the_place_of_smaller_ones)
+{
+    HOST_OR_SKIP();
+    static float x[ROWS_TRAINED * WIDE], before[WIDE * WIDE];
+    const int32_t labels[ROWS_TRAINED] = {0, 2};
+    const brasa_session_options o = {.batch = ROWS_TRAINED, .optimizer = "sgd lr=0.1"};
+    brasa_session_options plan = o;
+    brasa_memory m = {0};
+    brasa_session *s = NULL;
+    char bytes[40];
+    float loss = 0, last = 0;
+    plan.plan_only = true;
+    start_on("cuda");
+    brasa_graph *g = brasa_graph_new(ctx);
+    make_wide(g);
+    REQUIRE(brasa_session_new(g, &plan, &s) == BRASA_OK);
+    CHECK_STATUS(brasa_session_prepare(s, false, ROWS_EVALUATED), BRASA_OK);
+    CHECK_STATUS(brasa_session_memory(s, &m), BRASA_OK);
+    brasa_session_free(s);
+    brasa_graph_free(g);
+    stop();
+    snprintf(bytes, sizeof bytes, "%llu", (unsigned long long)m.total + 64 * 1024);
+    setenv("FAKE_CUDA_MEMORY", bytes, 1);
+    start_on("cuda");
+    g = brasa_graph_new(ctx);
+    make_wide(g);
+    REQUIRE(brasa_session_new(g, &o, &s) == BRASA_OK);
+    for (int i = 0; i < ROWS_TRAINED * WIDE; i++)
+        x[i] = (float)(i % 7) / 7;
+    CHECK_STATUS(brasa_train_step(s, x, labels, &loss), BRASA_OK);
+    CHECK_STATUS(brasa_param_get(s, "wide.weight", before, WIDE * WIDE), BRASA_OK);
+    CASE("a larger one");
+    CHECK_STATUS(brasa_session_prepare(s, false, ROWS_EVALUATED), BRASA_OK);
+    check_weights(s, before);
+    CASE("one that is too large");
+    CHECK_STATUS(brasa_session_prepare(s, false, ROWS_TOO_MANY), BRASA_OUT_OF_MEMORY);
+    CHECK_HAS(brasa_session_error(s), "out of memory: cuda:0");
+    check_weights(s, before);
+    CHECK_STATUS(brasa_train_step(s, x, labels, &last), BRASA_OK);
+    CHECK(last < loss);
+    brasa_session_free(s);
+    brasa_graph_free(g);
+    stop();
+    unsetenv("FAKE_CUDA_MEMORY");
+}
+
 /* --- engines of a device's libraries -----------------------------------------------------------------------------
  */
 
@@ -425,6 +490,47 @@ TEST(who_chooses_engines)
     }
     brasa_graph_free(g);
     stop();
+}
+
+typedef struct chooser {
+    heard heard; /* first: listen_to's user */
+    int choosing;
+} chooser;
+
+static void watch_choosing(void *user, const train_event *e)
+{
+    if (e->kind == TRAIN_STEP)
+        ((chooser *)user)->choosing = (int)e->training->unit.session->choosing;
+    listen_to(user, e);
+}
+
+/* What would be forgotten is not timed, as on the CPU: the next run would choose otherwise. */
+TEST(engines_that_cannot_be_kept_are_not_timed)
+{
+    HOST_OR_SKIP();
+    char kept[300];
+    snprintf(kept, sizeof kept, "%s", in_folder("kernels.txt"));
+    const struct {
+        const char *what;
+        brasa_tuning tuning;
+        choosing expected;
+    } rows[] = {
+        {"kept", {.measure = true, .cache = kept}, CHOOSE_TIMED},
+        {"nowhere to keep them", {.measure = true}, CHOOSE_FIRST},
+        {"a folder that cannot be written", {.measure = true, .cache = "/proc/nowhere/kernels.txt"}, CHOOSE_KNOWN},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        CASE("%s", rows[i].what);
+        start_on("cuda");
+        chooser c = {.choosing = -1};
+        train_result r;
+        train_options o = plain(&c.heard, run_folder(i == 0 ? "kept" : i == 1 ? "nowhere" : "unwritable"));
+        o.watch = watch_choosing;
+        o.tuning = &rows[i].tuning;
+        CHECK_STATUS(train_run(ctx, &o, &r), BRASA_OK);
+        CHECK_INT(c.choosing, (int)rows[i].expected);
+        stop();
+    }
 }
 
 /* --- what the GPU says of itself ---------------------------------------------------------------------------------

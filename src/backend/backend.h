@@ -74,9 +74,11 @@ struct device {
 
     /* What its libraries chose by the clock is kept on disk. `record` writes what was chosen for programs of this
      * context, for a run's record; `recall` reads such a file: what it says holds for programs that are made from now
-     * on. One that is not there says nothing. NULL: nothing is chosen. */
+     * on. One that is not there says nothing. After `disuse` what was chosen so far is none of the run's, unless it
+     * was recalled. NULL: nothing is chosen. */
     brasa_status (*record)(device *d, const char *path);
     brasa_status (*recall)(device *d, const char *path);
+    void (*disuse)(device *d);
 
     void (*close)(device *d);
 };

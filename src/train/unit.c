@@ -75,13 +75,14 @@ static brasa_status prepare_sizes(brasa_session *s, bool train, int64_t count, i
     return status;
 }
 
-/* Of the kernels of all steps of all programs, in their order. SUMS is raised when a kernel adds up in another order
- * under its old name: who goes on with a run is told that digits will differ. */
+/* Of the kernels of all steps of all programs, in their order, and of a device's libraries. SUMS is raised when a
+ * kernel adds up in another order under its old name: who goes on with a run is told that digits will differ. */
 static uint64_t digest_kernels(const brasa_session *s)
 {
     enum { SUMS = 2 };
     const unsigned char sums = SUMS;
-    uint64_t hash = hash_bytes(HASH_START, &sums, sizeof sums);
+    const char *about = s->ctx->device ? s->ctx->device->about : "";
+    uint64_t hash = hash_bytes(hash_bytes(HASH_START, &sums, sizeof sums), about, strlen(about));
     for (const program *p = s->programs; p; p = p->next)
         for (int i = 0; i < p->nsteps; i++)
             hash = hash_bytes(hash, p->steps[i].kernel->name, strlen(p->steps[i].kernel->name) + 1);
@@ -128,23 +129,35 @@ static bool may_time(training *t, const brasa_tuning *given)
     return kept;
 }
 
-/* How the unit's kernels are chosen; false: the first that fit. The run's record stands. What it does not know is
- * decided once: not in a unit that has a checkpoint already. A device's libraries keep times by themselves. */
-static brasa_status tuning_wish(training *t, brasa_tuning *out, bool *tuned)
+/* Whether the unit's kernels are decided: it has a checkpoint, and on a device the record of its libraries' choices,
+ * which one that comes from elsewhere has not. */
+static bool is_decided(training *t, const char *file)
 {
     const unit *u = &t->unit;
-    const bool on_device = t->task.ctx->device != NULL;
+    if (!u->folder || !run_has(u->folder, CHECKPOINT_FILE))
+        return false;
+    if (!t->task.ctx->device || !t->task.ctx->device->record || run_has(t->folder, file))
+        return true;
+    if (!t->needs)
+        train_say(t, TRAIN_NOTE, "the run has no %s: kernels are chosen anew, and the result may differ", file);
+    return false;
+}
+
+/* How the unit's kernels are chosen; false: the first that fit. The run's record stands. What it does not know is
+ * decided once. A device's libraries keep their times in a file of their own, in the same folder. */
+static brasa_status tuning_wish(training *t, brasa_tuning *out, bool *tuned)
+{
     const char *file = record_choices(t->task.ctx);
     const brasa_tuning *given = t->task.settings.no_tune ? NULL : t->options->tuning;
-    const bool begun = u->folder && run_has(u->folder, CHECKPOINT_FILE);
-    *out = (brasa_tuning){.measure = !begun && (on_device ? given && given->measure : may_time(t, given)),
-                          .cache = given && !begun ? given->cache : NULL,
+    const bool decided = is_decided(t, file);
+    *out = (brasa_tuning){.measure = !decided && may_time(t, given),
+                          .cache = given && !decided ? given->cache : NULL,
                           .most_bytes = (uint64_t)t->task.settings.mem,
                           .watch = look_on,
                           .user = t};
     if (t->folder && run_has(t->folder, file) && !(out->record = run_path(&t->unit.pool, t->folder, file)))
         return BRASA_OUT_OF_MEMORY;
-    *tuned = on_device || out->measure || out->cache || out->record;
+    *tuned = t->task.ctx->device || out->measure || out->cache || out->record;
     return BRASA_OK;
 }
 
@@ -213,11 +226,12 @@ static bool fits_device(training *t, brasa_session_options *o, brasa_status *sta
 }
 
 /* Parts are those of the first kernels that fit, so that they are the same when the run goes on. Should the fastest
- * need more memory than there is, the first ones do it. */
+ * need more memory than there is, the first ones do it, and the run's record knows nothing of the others. */
 static brasa_status make_session(training *t)
 {
     static const brasa_tuning first_ones = {.measure = false};
     unit *u = &t->unit;
+    device *d = t->task.ctx->device; /* whose libraries time their engines, unless told not to */
     brasa_session_options o = session_wish(t);
     brasa_tuning tuning;
     bool tuned = false;
@@ -226,10 +240,10 @@ static brasa_status make_session(training *t)
         status = checkpoint_parts(t->task.ctx, u->checkpoint, o.batch, &o.parts);
     if (status == BRASA_OK)
         status = tuning_wish(t, &tuning, &tuned);
-    if (t->task.ctx->device && tuned)
-        o.tuning = &tuning;
+    o.tuning = d ? &tuning : NULL;
     if (status == BRASA_OK && fits_device(t, &o, &status))
         return BRASA_OK;
+    o.tuning = d ? &first_ones : NULL;
     u->budget = t->task.settings.mem ? t->task.settings.mem : (int64_t)fit_device_bytes(t->task.ctx);
     if (status == BRASA_OK)
         status = unit_split_batch(t, &o);
@@ -239,9 +253,12 @@ static brasa_status make_session(training *t)
     o.tuning = tuned ? &tuning : NULL;
     if (status == BRASA_OK)
         status = unit_make_programs(t, &o);
-    if (status != BRASA_OK || !tuned || !unit_over_budget(t))
+    const bool fits = status == BRASA_OK && !unit_over_budget(t);
+    if (fits || !tuned || (status != BRASA_OK && (status != BRASA_OUT_OF_MEMORY || !d)))
         return status;
-    o.tuning = t->task.ctx->device ? &first_ones : NULL; /* a device's libraries time theirs, unless told not to */
+    if (d && d->disuse)
+        d->disuse(d);
+    o.tuning = d ? &first_ones : NULL;
     return unit_make_programs(t, &o);
 }
 

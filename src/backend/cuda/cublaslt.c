@@ -285,7 +285,9 @@ static brasa_status find_out(const cublaslt_plan *plan, finding *f)
     if (status != BRASA_OK || !f->tried) /* by the clock: too large for that, or there was no memory */
         return status;
     cublaslt_print(f, words);
-    f->choice = kept_put(plan->queue->kept, plan->queue->cublaslt->machine, problem, words);
+    /* That none of those that are there ran may be this moment's fault. */
+    f->choice = (f->found || !f->listed ? kept_put : kept_note)(plan->queue->kept, plan->queue->cublaslt->machine,
+                                                                problem, words);
     return BRASA_OK;
 }
 
@@ -361,7 +363,8 @@ brasa_status cublaslt_run(const cublaslt_plan *plan, const void *a, const void *
         cublaslt_start(plan, &plan->best.algorithm, a, b, d, bias, bytes ? (void *)place : NULL, bytes);
     if (status == CUBLAS_STATUS_SUCCESS)
         return BRASA_OK;
-    return fail(plan->queue->ctx, BRASA_INTERNAL, "cuBLASLt: %s", plan->queue->cublaslt->text(status));
+    return fail(plan->queue->ctx, status == CUBLAS_STATUS_ALLOC_FAILED ? BRASA_OUT_OF_MEMORY : BRASA_INTERNAL,
+                "cuBLASLt: %s", plan->queue->cublaslt->text(status));
 }
 
 bool cublaslt_tell_choice(const cublaslt_plan *plan, device_choice *out)

@@ -46,11 +46,13 @@ void cuda_counters_close(brasa_context *ctx, void *state)
     ctx->device->put(ctx->device, state);
 }
 
-/* With --deterministic, and where nothing is to be timed, the library's own choice stands. */
+/* With --deterministic, and where nothing is to be timed, the library's own choice stands; but a run that goes on
+ * does so as it began. */
 choosing cuda_choosing(const graph *g)
 {
     const char *word = getenv("BRASA_TUNE");
-    return g->deterministic || (word && strcmp(word, "off") == 0) ? CHOOSE_FIRST : g->choosing;
+    const bool off = word && strcmp(word, "off") == 0 && g->choosing != CHOOSE_RECORDED;
+    return g->deterministic || off ? CHOOSE_FIRST : g->choosing;
 }
 
 /* --- opening ------------------------------------------------------------------------------------------------- */
@@ -65,6 +67,11 @@ static brasa_status cuda_recall(device *d, const char *path)
     cuda_device *c = d->data;
     cublaslt_forget(&c->queue); /* what it knows may be another run's */
     return kept_recall(&c->kept, path);
+}
+
+static void cuda_disuse(device *d)
+{
+    kept_disuse(&((cuda_device *)d->data)->kept);
 }
 
 static void cuda_close(device *d)
@@ -103,10 +110,33 @@ static const char *why_none(cudaError_t error)
         return "the NVIDIA driver is too old for this build, or there is none (nvidia-smi shows which CUDA it is "
                "for)";
     case cudaErrorNoDevice:
-        return "no NVIDIA GPU was found (nvidia-smi lists those that the driver sees)";
+        return getenv("CUDA_VISIBLE_DEVICES")
+                   ? "no NVIDIA GPU is among those that CUDA_VISIBLE_DEVICES names (nvidia-smi lists all)"
+                   : "no NVIDIA GPU was found (nvidia-smi lists those that the driver sees)";
     default:
         return cudaGetErrorString(error);
     }
+}
+
+/* Why a GPU that is there cannot be worked with, or "". */
+typedef struct refusal {
+    char text[200];
+} refusal;
+
+static refusal why_not(const struct cudaDeviceProp *p)
+{
+    enum { LEAST_MAJOR = 8 }; /* Ampere: bf16, and copies that do not pass through registers */
+    refusal r = {""};
+    if (p->major < LEAST_MAJOR)
+        snprintf(r.text, sizeof r.text, "its compute capability is %d.%d, and %d.0 is the least", p->major, p->minor,
+                 LEAST_MAJOR);
+    else if (cuda_has_code() == cudaErrorNoKernelImageForDevice)
+        snprintf(
+            r.text, sizeof r.text,
+            "this build has no code for compute capability %d.%d: configure with -DCMAKE_CUDA_ARCHITECTURES=%d%d",
+            p->major, p->minor, p->major, p->minor);
+    (void)cudaGetLastError(); /* which is kept otherwise */
+    return r;
 }
 
 static void describe(cuda_device *c, const struct cudaDeviceProp *p, int index)
@@ -146,6 +176,11 @@ static brasa_status cuda_open(brasa_context *ctx, int index, device **out)
     error = cudaSetDevice(index);
     if (error == cudaSuccess)
         error = cudaGetDeviceProperties(&p, index);
+    const refusal no = error == cudaSuccess ? why_not(&p) : (refusal){""};
+    if (*no.text) {
+        mem_put(ctx, c);
+        return fail(ctx, BRASA_NOT_FOUND, "cuda:%d %.60s: %s", index, p.name, no.text);
+    }
     if (error == cudaSuccess)
         error = cudaStreamCreateWithFlags(&c->queue.stream, cudaStreamNonBlocking);
     if (error == cudaSuccess)
@@ -171,6 +206,7 @@ static brasa_status cuda_open(brasa_context *ctx, int index, device **out)
                                  FUSE_UPDATES | FUSE_POOLS | FUSE_SUMS,
                          .record = cuda_record,
                          .recall = cuda_recall,
+                         .disuse = cuda_disuse,
                          .close = cuda_close};
     cuda_offer_memory(&c->device);
     cuda_offer_steps(&c->device);
@@ -195,11 +231,12 @@ static int cuda_list(void (*say)(void *user, const char *line), void *user)
     }
     for (int i = 0; i < count; i++) {
         struct cudaDeviceProp p;
-        char line[200];
-        if (cudaGetDeviceProperties(&p, i) != cudaSuccess)
+        char line[400];
+        if (cudaSetDevice(i) != cudaSuccess || cudaGetDeviceProperties(&p, i) != cudaSuccess)
             continue;
-        snprintf(line, sizeof line, "cuda:%d %.60s, compute capability %d.%d, %.1f GiB", i, p.name, p.major, p.minor,
-                 (double)p.totalGlobalMem / (1 << 30));
+        const refusal no = why_not(&p);
+        snprintf(line, sizeof line, "cuda:%d %.60s, compute capability %d.%d, %.1f GiB%s%s", i, p.name, p.major,
+                 p.minor, (double)p.totalGlobalMem / (1 << 30), *no.text ? ": cannot be used: " : "", no.text);
         say(user, line);
     }
     return count;

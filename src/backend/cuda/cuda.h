@@ -64,6 +64,8 @@ void cuda_enter(const cuda_queue *q);
 brasa_status cuda_started(const step *s);
 /* BRASA_INTERNAL, or BRASA_OUT_OF_MEMORY, with the error's name; `what` is what was tried. */
 brasa_status cuda_fail(brasa_context *ctx, cudaError_t error, const char *what);
+/* Whether this library has kernels for the current GPU, or can compile them (timing.cu). */
+cudaError_t cuda_has_code(void);
 /* Keeps the GPU waiting, so that what is started next begins when all of it is queued (timing.cu). */
 void cuda_delay(cudaStream_t stream);
 

@@ -99,8 +99,10 @@ brasa_status cudnn_fail(cudnn *c, cudnnStatus_t status, const char *what)
         return BRASA_OK;
     c->GetLastErrorString(words, sizeof words);
     words[sizeof words - 1] = '\0';
-    return fail(c->ctx, BRASA_INTERNAL, "%s: cuDNN says %s%s%s", what, c->GetErrorString(status), *words ? ": " : "",
-                words);
+    const bool memory = status == CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED ||
+                        status == CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED;
+    return fail(c->ctx, memory ? BRASA_OUT_OF_MEMORY : BRASA_INTERNAL, "%s: cuDNN says %s%s%s", what,
+                c->GetErrorString(status), *words ? ": " : "", words);
 }
 
 /* --- descriptors ----------------------------------------------------------------------------------------------- */

@@ -259,15 +259,23 @@ kept_line *kept_find(kept *k, const char *machine, const char *problem, bool rec
     return l && l->value && !l->gone && (l->recorded || !recorded) ? l : NULL;
 }
 
-kept_line *kept_put(kept *k, const char *machine, const char *problem, const char *value)
+kept_line *kept_note(kept *k, const char *machine, const char *problem, const char *value)
 {
     load(k);
     if (strlen(machine) >= PART_SIZE || strlen(problem) >= PART_SIZE || strlen(value) >= KEPT_VALUE_SIZE)
         return NULL;
     kept_line *l = set_line(k, machine, problem, value);
+    if (l)
+        l->used = true;
+    return l;
+}
+
+kept_line *kept_put(kept *k, const char *machine, const char *problem, const char *value)
+{
+    kept_line *l = kept_note(k, machine, problem, value);
     if (!l)
         return NULL;
-    l->fresh = l->used = true;
+    l->fresh = true;
     k->fresh++;
     if (!k->saved)
         k->saved = now_nanoseconds();
@@ -328,6 +336,12 @@ brasa_status kept_recall(kept *k, const char *path)
         k->record = record;
     }
     return read_file(k, path, true) ? BRASA_OK : fail_memory(k->ctx, 0);
+}
+
+void kept_disuse(kept *k)
+{
+    for (int i = 0; i < k->count; i++)
+        k->line[i]->used = false;
 }
 
 brasa_status kept_record(const kept *k, const char *path)

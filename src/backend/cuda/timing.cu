@@ -20,6 +20,12 @@ static __global__ void wait_kernel(void)
         ;
 }
 
+cudaError_t cuda_has_code(void)
+{
+    struct cudaFuncAttributes about;
+    return cudaFuncGetAttributes(&about, wait_kernel);
+}
+
 void cuda_delay(cudaStream_t stream)
 {
     wait_kernel<<<1, 1, 0, stream>>>();
