@@ -131,6 +131,14 @@ static void check_broken_library(void)
     stop();
 }
 
+static void check_another_build(void)
+{
+    start();
+    CHECK_STATUS(brasa_context_use(ctx, "cuda"), BRASA_NOT_FOUND);
+    CHECK_HAS(brasa_context_error(ctx), "brasa_cuda.so is of another build than this program");
+    stop();
+}
+
 TEST(missing_library)
 {
     CASE("none");
@@ -142,6 +150,8 @@ TEST(missing_library)
     write_file(path, "nothing", 7);
     in_backends(folder, check_broken_library);
     remove(path);
+    CASE("one of another build");
+    in_backends(TEST_OTHER_FOLDER, check_another_build);
 }
 
 static void count_line(void *user, const char *line)

@@ -64,7 +64,7 @@ static const backend *open_backend(const char *name, void **file, char *why, siz
     static const backend_sizes sizes = BACKEND_SIZES;
     *file = open_library(name, why, why_size);
     const backend *b = *file ? (const backend *)dlsym(*file, "brasa_backend") : NULL;
-    if (b && strcmp(b->version, brasa_version()) == 0 && memcmp(&b->sizes, &sizes, sizeof sizes) == 0)
+    if (b && strcmp(b->version, BACKEND_VERSION) == 0 && memcmp(&b->sizes, &sizes, sizeof sizes) == 0)
         return b;
     if (*file) {
         snprintf(why, why_size, "brasa_%s.so is of another build than this program: build both again", name);

@@ -119,9 +119,13 @@ typedef struct backend_sizes {
             sizeof(device)                                                                                           \
     }
 
+#define BACKEND_VERSION BRASA_VERSION " " BRASA_SHARED /* cmake/shared_headers.cmake */
+
 /* What a backend's library exports, as `brasa_backend`. */
 typedef struct backend {
-    const char *version; /* brasa_version, and the sizes of what is shared: those of the program, or it is refused */
+    /* brasa_version and a hash of the headers that are shared, and the sizes of what is in them: those of the
+     * program, or it is refused. */
+    const char *version;
     backend_sizes sizes;
     const backend_kernel *const *kernels; /* the lists of all ops; NULL ends them */
     /* Opens device number `index`; the text says what is missing and what to do about it. */

@@ -486,4 +486,4 @@ static int list(void (*say)(void *user, const char *line), void *user)
 
 BRASA_API const backend brasa_backend;
 const backend brasa_backend = {
-    .version = BRASA_VERSION, .sizes = BACKEND_SIZES, .kernels = lists, .open = open_device, .list = list};
+    .version = BACKEND_VERSION, .sizes = BACKEND_SIZES, .kernels = lists, .open = open_device, .list = list};

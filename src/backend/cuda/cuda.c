@@ -260,4 +260,4 @@ static const backend_kernel *const lists[] = {
 
 BRASA_API const backend brasa_backend;
 const backend brasa_backend = {
-    .version = BRASA_VERSION, .sizes = BACKEND_SIZES, .kernels = lists, .open = cuda_open, .list = cuda_list};
+    .version = BACKEND_VERSION, .sizes = BACKEND_SIZES, .kernels = lists, .open = cuda_open, .list = cuda_list};
