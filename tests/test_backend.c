@@ -249,7 +249,7 @@ static void check_backend(const backend *b)
 {
     const backend_sizes sizes = BACKEND_SIZES;
     CASE("of this build");
-    CHECK_TEXT(b->version, brasa_version());
+    CHECK(strncmp(b->version, brasa_version(), strlen(brasa_version())) == 0);
     CHECK(memcmp(&b->sizes, &sizes, sizeof sizes) == 0);
     CHECK(b->open && b->list);
     for (int l = 0; b->kernels[l]; l++)

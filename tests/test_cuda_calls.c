@@ -51,6 +51,13 @@ void cublaslt_close(cuda_queue *q)
     (void)q;
 }
 
+static cudaError_t code = cudaSuccess;
+
+cudaError_t cuda_has_code(void)
+{
+    return code;
+}
+
 void cuda_delay(cudaStream_t stream)
 {
     (void)stream;
@@ -160,6 +167,42 @@ TEST(calls_are_for_the_gpu_of_their_device)
     close_gpu(&first);
     cudart.expected = 1;
     FROM_ELSEWHERE(close_gpu(&second));
+}
+
+static void keep_line(void *user, const char *line)
+{
+    snprintf(user, 400, "%s", line);
+}
+
+/* What cannot run is told when it is opened, and by `brasa doctor`, and not by the first step. */
+TEST(gpus_that_have_no_kernels)
+{
+    static const struct {
+        const char *what;
+        int capability;
+        cudaError_t code;
+        const char *words;
+    } rows[] = {
+        {"too old", 7, cudaSuccess, "its compute capability is 7.0, and 8.0 is the least"},
+        {"built for another", 10, cudaErrorNoKernelImageForDevice,
+         "no code for compute capability 10.0: configure with"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        CASE("%s", rows[i].what);
+        char line[400] = "";
+        brasa_context *ctx = NULL;
+        device *d = NULL;
+        REQUIRE(brasa_context_new(NULL, &ctx) == BRASA_OK);
+        capability = rows[i].capability;
+        code = rows[i].code;
+        CHECK_STATUS(cuda_open(ctx, 0, &d), BRASA_NOT_FOUND);
+        CHECK_HAS(brasa_context_error(ctx), rows[i].words);
+        CHECK(cuda_list(keep_line, line) > 0);
+        CHECK_HAS(line, rows[i].words);
+        brasa_context_free(ctx);
+    }
+    capability = 9;
+    code = cudaSuccess;
 }
 
 /* --- without memory for graphs ------------------------------------------------------------------------------------

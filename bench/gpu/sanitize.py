@@ -5,7 +5,7 @@
 
 Some ops at a time run in a process of their own, an op with many cases in several, a test program in one or more; --jobs of
 them at once. What was covered is kept in --logs/sanitized.txt, a line for each op (or share of its cases, or program), tool and
-precision, and is not done again until a source of kernels changes (sources.py lists their folders); so a limit of time
+precision, and is not done again until a source of kernels changes (sources.py lists them by tool); so a limit of time
 leaves a list of what is there and what is left. Racecheck looks at our own kernels alone, with cuDNN and cuBLASLt out of the
 way, and at each once in a case. Errors that calls of CUDA return are not counted: libraries ask for what may not be there.
 Exit codes: 0 all is covered and clean; 1 something was found or did not work; 3 some is left for the next call.
@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 sys.dont_write_bytecode = True
-from sources import KERNELS, ROOT, hash_sources
+from sources import INSIDE, KERNELS, ROOT, hash_sources
 
 TOGETHER = 6  # ops in a process, which takes a few seconds to start
 HEAVY = {"conv2d": 8, "dense": 3, "batchnorm": 3, "maxpool": 2, "lrn": 2}  # these alone, in so many processes
@@ -27,6 +27,7 @@ MOST_JOBS = 8
 FOUND = 86  # exit code of the sanitizer
 LEFT = 3
 CLEAN = {"memcheck": "ERROR SUMMARY: 0 errors", "racecheck": "RACECHECK SUMMARY: 0 hazards"}
+SOURCES = {"memcheck": KERNELS, "racecheck": INSIDE}  # whose change makes it begin anew: races are within a kernel
 
 
 def find_sanitizer():
@@ -160,17 +161,18 @@ def last(said):
 
 
 def read_covered(path, sources):
-    """What a file lists behind the line of its sources; it begins anew where these are others."""
+    """What a file lists of the tools whose sources are still the same; it is written anew without the rest."""
     try:
         with open(path) as file:
             lines = file.read().splitlines()
     except FileNotFoundError:
         lines = []
-    if lines[:1] == [f"sources {sources}"]:
-        return set(lines[1:])
+    heads = [f"sources {tool} {found}" for tool, found in sorted(sources.items())]
+    known = [tool for tool, head in zip(sorted(sources), heads) if head in lines]
+    covered = [line for line in lines if line.split()[0] in known]
     with open(path, "w") as file:
-        file.write(f"sources {sources}\n")
-    return set()
+        file.writelines(line + "\n" for line in heads + covered)
+    return set(covered)
 
 
 def count_workers(o):
@@ -188,7 +190,7 @@ def parse_options():
     p.add_argument("--precisions", nargs="+", choices=("f32", "tf32", "bf16"), default=["f32", "bf16"])
     p.add_argument("--logs", default=os.path.join(ROOT, "build"), metavar="FOLDER", help="(build)")
     p.add_argument("--tests", default=os.path.join(ROOT, "build", "tests", "test_ops"), help=argparse.SUPPRESS)
-    p.add_argument("--sources", default=hash_sources(KERNELS), help=argparse.SUPPRESS)
+    p.add_argument("--sources", help=argparse.SUPPRESS)
     p.add_argument("--least", type=float, default=20, metavar="SECONDS", help="with less left no process is started (20)")
     p.add_argument("--sanitizer", default=find_sanitizer(), metavar="PROGRAM")
     o = p.parse_args()
@@ -247,7 +249,7 @@ def main():
     o.workers = count_workers(o)
     os.makedirs(o.logs, exist_ok=True)
     kept = os.path.join(o.logs, "sanitized.txt")
-    covered = read_covered(kept, o.sources)
+    covered = read_covered(kept, {tool: o.sources or hash_sources(places) for tool, places in SOURCES.items()})
     jobs, total = [], 0
     for tool in o.tools:
         for precision in o.precisions:

@@ -41,6 +41,10 @@ class Stepper:
         self.warm_up()
         if graph:
             self.record()
+        self.tried = 0  # the peak while cuDNN's kernels were tried, which is no part of a step
+        if self.cuda:
+            self.tried = torch.cuda.max_memory_allocated()
+            torch.cuda.reset_peak_memory_stats()
 
     def step(self):
         self.optimizer.zero_grad(set_to_none=True)
@@ -74,8 +78,8 @@ class Stepper:
 
     def memory(self):
         if not self.cuda:
-            return {"memory": 0, "reserved": 0, "total": 1}
-        return {"memory": torch.cuda.max_memory_allocated(), "reserved": torch.cuda.max_memory_reserved(),
+            return {"memory": 0, "memory_tried": 0, "reserved": 0, "total": 1}
+        return {"memory": torch.cuda.max_memory_allocated(), "memory_tried": self.tried, "reserved": torch.cuda.max_memory_reserved(),
                 "total": torch.cuda.get_device_properties(self.o.device).total_memory}
 
     def turn(self, seconds, least):
