@@ -132,9 +132,12 @@ TEST(blocks_are_told_apart)
 
 TEST(surety)
 {
-    const result_spread a = {1, 0.9, 1.1, 3}, apart = {2, 1.2, 2.1, 3}, touches = {1.2, 1.1, 1.3, 3};
+    const result_spread a = {1, 0.9, 1.1, 3}, apart = {2, 1.9, 2.1, 3}, touches = {1.2, 1.1, 1.3, 3};
+    const result_spread near = {1.3, 1.2, 1.5, 3}, five = {1, 0.9, 1.1, 5}, others = {1.3, 1.2, 1.5, 5};
     const result_spread two = {2, 1.9, 2.1, 2}, one = {2, 2, 2, 1};
     CHECK(verdict_compare(&a, &apart) == SURE);
+    CHECK(verdict_compare(&a, &near) == LIKELY); /* once in ten times by chance */
+    CHECK(verdict_compare(&five, &others) == SURE);
     CHECK(verdict_compare(&a, &touches) == OPEN);
     CHECK(verdict_compare(&a, &two) == LIKELY);
     CHECK(verdict_compare(&a, &one) == UNKNOWN);
@@ -154,7 +157,7 @@ TEST(one_is_first_everywhere)
     const lab_verdict v = verdict_of(&c);
     CHECK_TEXT(v.headline,
                "brasa is fastest in 2 of 2 cells, 2.1 to 3.7 times as fast as the next (surely: the spreads "
-               "do not touch).");
+               "lie well apart).");
     CHECK_INT(v.rank_count, 2);
     CHECK_HAS(v.ranks[0].text, "alexnet: brasa is fastest with 38.0");
     CHECK_HAS(v.ranks[1].text, "tensorflow takes 4.0 times as long");

@@ -38,8 +38,10 @@ static void make_ranks(table_writer *w, const lab_results *r, const lab_verdict 
         table_put(w, "%s", k->second ? surety[k->surety] : "");
     }
     table_note(
-        w, "Sure: three repeats or more of both, whose spreads do not touch. Likely: the same of two repeats. Open: "
-           "the spreads overlap. Unknown: one repeat has no spread.");
+        w, "Sure: three repeats or more of both, whose spreads lie further apart than either is wide, or five that "
+           "do not "
+           "touch; of two equals that is seen less than once in a hundred times. Likely: the spreads do not touch. "
+           "Open: they overlap. Unknown: one repeat has no spread.");
     table_end(w);
 }
 

@@ -8,19 +8,21 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { ENOUGH = 3 };
+enum { ENOUGH = 3, MANY = 5 };
 
 const char *verdict_surety_text(verdict_surety s)
 {
     static const char *const texts[] = {
-        [SURE] = "surely: the spreads do not touch",
-        [LIKELY] = "likely: the spreads do not touch, but are of two repeats",
+        [SURE] = "surely: the spreads lie well apart",
+        [LIKELY] = "likely: the spreads do not touch",
         [OPEN] = "not sure: the spreads overlap",
         [UNKNOWN] = "not sure: one repeat has no spread",
     };
     return texts[s];
 }
 
+/* Spreads of three numbers each do not touch once in ten times by chance, though all are of one kind; those of five
+ * once in 126 times. Of three, spreads that are further apart than either is wide are as rare. */
 verdict_surety verdict_compare(const result_spread *a, const result_spread *b)
 {
     const int fewest = a->count < b->count ? a->count : b->count;
@@ -28,7 +30,8 @@ verdict_surety verdict_compare(const result_spread *a, const result_spread *b)
         return UNKNOWN;
     if (a->high >= b->low)
         return OPEN;
-    return fewest < ENOUGH ? LIKELY : SURE;
+    const double widest = fmax(a->high - a->low, b->high - b->low);
+    return fewest >= MANY || (fewest >= ENOUGH && b->low - a->high > widest) ? SURE : LIKELY;
 }
 
 /* --- sentences ----------------------------------------------------------------------------------------------- */
@@ -168,7 +171,7 @@ static void say_wins(speaker *s, int name, const wins *w)
     if (w->sure == w->compared)
         say(s, " (%s)", verdict_surety_text(SURE));
     else if (w->sure)
-        say(s, " (surely in %d of them, where the spreads do not touch)", w->sure);
+        say(s, " (surely in %d of them, where the spreads lie well apart)", w->sure);
     else
         say(s, " (not surely)");
 }

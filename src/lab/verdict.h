@@ -9,8 +9,8 @@
 #include "lab/results.h"
 
 typedef enum verdict_surety {
-    SURE,    /* three repeats or more each, and their spreads do not touch */
-    LIKELY,  /* the spreads do not touch, but are of two repeats */
+    SURE,    /* less than once in a hundred times by chance: see verdict.c */
+    LIKELY,  /* the spreads do not touch */
     OPEN,    /* they overlap */
     UNKNOWN, /* one repeat has no spread */
 } verdict_surety;
@@ -34,7 +34,7 @@ typedef struct lab_verdict {
 
 brasa_status verdict_find(pool *p, const lab_results *r, lab_verdict *out);
 
-/* "surely: the spreads do not touch" */
+/* "surely: the spreads lie well apart" */
 const char *verdict_surety_text(verdict_surety s);
 /* How sure it is that a is faster than b, whose median is larger. */
 verdict_surety verdict_compare(const result_spread *a, const result_spread *b);
