@@ -116,8 +116,8 @@ static void tell_row(const lab *l, const campaign_event *e)
         return;
     }
     printf("%9s an image", images > 0 ? print_seconds(r->epoch_s / (double)images).text : "-");
-    if (e->memory >= 0) /* it was not over before anybody looked */
-        printf("  %9s  %3lld threads", print_bytes((double)e->memory).text, (long long)r->threads_max);
+    if (r->peak_memory >= 0) /* it was not over before anybody looked */
+        printf("  %9s  %3lld threads", print_bytes((double)r->peak_memory).text, (long long)r->threads_max);
     if (r->gpu_peak >= 0)
         printf("  %9s of the GPU's", print_bytes((double)r->gpu_peak).text);
     if (!isnan(r->accuracy))

@@ -277,6 +277,16 @@ TEST(orphans_are_found_and_ended)
     stop();
 }
 
+static void pause_for_a_second(void)
+{
+    sleep_for(1);
+}
+
+static void sleep_shortly(void)
+{
+    sleep_for(0.2);
+}
+
 static void share_with_a_child(void)
 {
     touch(48 * MB);
@@ -315,6 +325,65 @@ TEST(shared_pages_count_once)
         asked += s[i].pss >= 0;
     CHECK(asked <= 4); /* not with every look, though RSS is over the limit all the time */
     pool_free(&p);
+    stop();
+}
+
+static void share_for_a_moment(void)
+{
+    touch(48 * MB);
+    run_child(pause_for_a_second);
+    pause_for_a_second();
+}
+
+/* As a runner whose peak falls between two looks, and that has asked another program for something before. */
+static void have_much_for_a_moment(void)
+{
+    run_child(sleep_shortly);
+    sleep_for(0.5);
+    void *much = mmap(NULL, 64 * MB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    memset(much, 1, 64 * MB);
+    munmap(much, 64 * MB);
+    sleep_for(0.5);
+}
+
+static void become_another(void)
+{
+    sleep_for(0.1);
+    execlp("sleep", "sleep", "1.2", (char *)NULL);
+}
+
+static monitor_totals totals_of(void (*what)(void))
+{
+    pool p = {.ctx = ctx};
+    monitor_totals t = monitor_nothing();
+    store_sample *s;
+    int count;
+    monitor *m = watch_child(what, 0);
+    if (m && CHECK(follow(m, 20))) {
+        end_all(m);
+        CHECK_STATUS(monitor_results(m, &p, &t, &s, &count), BRASA_OK);
+    }
+    monitor_end(m);
+    pool_free(&p);
+    return t;
+}
+
+TEST(memory_of_a_run)
+{
+    start();
+    CASE("what is shared counts once, also in short runs");
+    monitor_totals t = totals_of(share_for_a_moment);
+    if (t.peak_pss < 0)
+        SKIP("PSS cannot be read here");
+    CHECK(t.peak_rss > 90 * MB);
+    CHECK(t.peak_memory > 48 * MB && t.peak_memory < 80 * MB);
+    CASE("a child hides no peak of the kernel's");
+    t = totals_of(have_much_for_a_moment);
+    CHECK(t.children >= 1);
+    CHECK(t.peak_memory > 64 * MB);
+    CASE("a process that becomes another program");
+    t = totals_of(become_another);
+    CHECK(t.peak_pss > 0 && t.peak_pss < 20 * MB);
     stop();
 }
 

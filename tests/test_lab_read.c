@@ -32,6 +32,7 @@ static void add_row(store *s, int64_t cell, const char *peer, int repeat, double
                      .loss = 0.9,
                      .peak_rss = 400000000,
                      .peak_pss = -1,
+                     .peak_memory = 1500,
                      .peak_swap = 0,
                      .cpu_mean = 1.9,
                      .threads_max = 3,
@@ -43,8 +44,15 @@ static void add_row(store *s, int64_t cell, const char *peer, int repeat, double
                                   {2, 791 * image_s, 791, 791, 0.9, NAN, NAN, NAN},
                                   {3, 791 * image_s * 0.9, 791, 791, 0.8, NAN, NAN, NAN}};
     const store_sample samples[] = {
-        {.at = 0, .cpu = 0, .rss = 1000, .pss = -1, .threads = 1, .processes = 1, .phase = "load"},
-        {.at = 0.1, .cpu = 1.9, .rss = 2000, .pss = 1500, .threads = 3, .processes = 2, .phase = "epoch"}};
+        {.at = 0, .cpu = 0, .rss = 1000, .pss = -1, .threads = 1, .processes = 1, .phase = "load", .memory = -1},
+        {.at = 0.1,
+         .cpu = 1.9,
+         .rss = 2000,
+         .pss = 1500,
+         .threads = 3,
+         .processes = 2,
+         .phase = "epoch",
+         .memory = 1500}};
     CHECK_STATUS(
         store_add_row(
             s, &row, &(store_details){.epochs = epochs, .nepochs = fails ? 0 : 3, .samples = samples, .nsamples = 2}),

@@ -372,10 +372,12 @@ static const char *const older[] = {
     "ALTER TABLE campaign RENAME COLUMN peers TO gone1;"
     "ALTER TABLE campaign RENAME COLUMN data TO gone2;"
     "PRAGMA user_version = 3",
+    "ALTER TABLE \"row\" RENAME COLUMN peak_memory TO gone9; ALTER TABLE sample RENAME COLUMN memory TO gone3;"
+    "PRAGMA user_version = 4",
 };
 
-/* A store of version 1 has no prices, one of 2 no GPUs, one of 3 does not say who takes part; readers find them in
- * this version, too. */
+/* A store of version 1 has no prices, one of 2 no GPUs, one of 3 does not say who takes part, one of 4 what is
+ * shared; readers find them in this version, too. */
 TEST(an_old_store_becomes_a_new_one)
 {
     for (store_mode mode = STORE_READ; mode <= STORE_WORK; mode++) {
@@ -389,7 +391,7 @@ TEST(an_old_store_becomes_a_new_one)
         CHECK_STATUS(store_add_row(s, &r, &(store_details){.samples = one, .nsamples = 1}), BRASA_OK);
         free(one);
         store_close(s);
-        for (int i = 2; i >= 0; i--)
+        for (int i = (int)(sizeof older / sizeof older[0]) - 1; i >= 0; i--)
             make_database(path, older[i]);
         REQUIRE((s = opened(path, mode)));
         pool p = {.ctx = ctx};
@@ -399,8 +401,9 @@ TEST(an_old_store_becomes_a_new_one)
         CHECK_STATUS(store_rows(s, &p, r.cell, &rows, &count), BRASA_OK);
         REQUIRE(count == 1);
         CHECK(rows->gpu_peak == -1 && isnan(rows->gpu_busy) && !rows->profile_why && rows->peak_rss == r.peak_rss);
+        CHECK_INT(rows->peak_memory, -1);
         CHECK_STATUS(store_samples(s, &p, rows->id, &samples, &count), BRASA_OK);
-        CHECK(count == 1 && samples->gpu_memory == -1 && isnan(samples->gpu_power));
+        CHECK(count == 1 && samples->gpu_memory == -1 && samples->memory == -1 && isnan(samples->gpu_power));
         CHECK_STATUS(store_functions(s, &p, rows->id, &functions, &count), BRASA_OK);
         CHECK_INT(count, 0);
         CHECK_STATUS(store_campaigns(s, &p, &g, &count), BRASA_OK);
@@ -427,7 +430,7 @@ TEST(what_is_no_store_is_refused)
     for (store_mode mode = STORE_READ; mode <= STORE_GO_ON; mode++) {
         refused(in_folder("text.db"), mode, "no store of the lab");
         refused(in_folder("other.db"), mode, "of another program");
-        refused(in_folder("newer.db"), mode, "its version is 7, this one knows 4");
+        refused(in_folder("newer.db"), mode, "its version is 7, this one knows 5");
         refused(in_folder("none/x.db"), mode, "No such file");
     }
     for (int i = 0; i < 2; i++) {

@@ -56,7 +56,6 @@ typedef struct campaign_event {
     const lab_line *line;
     const store_parity *parity;
     const store_row *row;
-    int64_t memory; /* of the row: memory.h */
 } campaign_event;
 
 typedef struct campaign_options {

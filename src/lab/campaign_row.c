@@ -3,7 +3,6 @@
 #include "lab/campaign_parts.h"
 
 #include "core/threads.h"
-#include "lab/memory.h"
 #include "lab/parity.h"
 #include "lab/peak.h"
 #include "lab/proc.h"
@@ -30,6 +29,7 @@ static store_row empty_row(const open_cell *x, const lab_run *run)
                        .loss = NAN,
                        .peak_rss = -1,
                        .peak_pss = -1,
+                       .peak_memory = -1,
                        .peak_swap = -1,
                        .cpu_mean = NAN,
                        .threads_max = -1,
@@ -66,6 +66,7 @@ static void fill(store_row *row, const process_result *r)
     row->peak_rss = t->peak_rss;
     row->peak_pss = t->peak_pss;
     row->peak_swap = t->peak_swap;
+    row->peak_memory = t->peak_memory;
     row->cpu_mean = t->cpu_mean;
     row->threads_max = t->threads_max;
     row->children = t->children;
@@ -141,8 +142,7 @@ static brasa_status write_row(campaign *c, const lab_run *run, store_row *row, c
     if (status != BRASA_OK)
         return status;
     c->result->rows++;
-    const int64_t memory = r ? memory_peak(r->samples, r->count, row->peak_rss) : -1;
-    campaign_tell(c, (campaign_event){.kind = CAMPAIGN_ROW, .run = run, .row = row, .memory = memory});
+    campaign_tell(c, (campaign_event){.kind = CAMPAIGN_ROW, .run = run, .row = row});
     return BRASA_OK;
 }
 

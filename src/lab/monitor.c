@@ -144,6 +144,7 @@ static void read_pss(monitor *m, store_sample *s)
     m->pss_bytes = s->rss;
     m->pss_less = sum >= 0 ? most(s->rss - sum, 0) : 0;
     m->pss_processes = s->processes;
+    m->pss_most = most(m->pss_most, s->processes);
     if (s->processes == 1 && sum >= 0)
         m->shared = most(s->rss - sum, 0);
     m->totals.peak_pss = most(m->totals.peak_pss, sum);
@@ -180,6 +181,23 @@ static double expect_pss(const monitor *m, int64_t bytes)
     return (double)bytes * (m->pss_bytes > 0 ? m->pss.cost / (double)m->pss_bytes : usual);
 }
 
+/* More processes than ever before have most likely just been forked from one that shares all with them, and RSS
+ * counts that for each: PSS tells, once they have settled, whatever it costs; but not again and again. */
+static bool must_ask(monitor *m, const store_sample *s, double now)
+{
+    enum { MOST_FORCED = 4 };
+    static const double settle = 0.3;
+    if (s->processes <= 1 || s->processes <= m->pss_most || m->forced == MOST_FORCED) {
+        m->risen = 0;
+        return false;
+    }
+    if (m->risen <= 0)
+        m->risen = now;
+    const bool must = now - m->risen >= settle;
+    m->forced += must;
+    return must;
+}
+
 /* RSS counts shared pages for each process that has them: over the limit is who is so by PSS as well. What RSS
  * counted too much at the last look at PSS it does not count too much for good: a process that writes to shared pages
  * gets its own. So of several processes PSS is asked for as often as its cost allows, near the limit more often, and
@@ -193,12 +211,30 @@ static void look_memory(monitor *m, store_sample *s, double now)
     const double pause = much ? URGENT : near ? NEAR : s->processes > 1 ? SEVERAL : PAUSE;
     if (!much)
         m->pss.due = larger(m->pss.due, m->start + pause * (m->pss.spent + expect_pss(m, s->rss)));
-    else if (!m->much)
+    if ((much && !m->much) || must_ask(m, s, now))
         m->pss.due = 0;
     m->pss.least = much ? 0 : 1;
     const bool fresh = due(m, &m->pss, now, pause, read_pss, s);
     m->much = much;
     m->over_limit = much && fresh && (s->pss < 0 || s->pss > limit);
+}
+
+/* What all have together. What RSS counted too much of some processes at the last look at PSS it does of each beside
+ * the first one. Before there was such a look all that is sure is what the largest has; the rest is counted with it.
+ */
+static int64_t memory_of(monitor *m, const store_sample *s)
+{
+    if (s->processes <= 1)
+        return s->rss;
+    if (m->pss_most <= 1) {
+        m->uncertain = most(m->uncertain, s->rss);
+        return m->largest;
+    }
+    const int64_t twice = m->pss_processes > 1 ? m->pss_less / (m->pss_processes - 1) * (s->processes - 1) : 0;
+    const int64_t before = most(m->uncertain - twice, 0);
+    m->uncertain = 0;
+    m->totals.peak_memory = most(m->totals.peak_memory, before);
+    return s->pss >= 0 ? s->pss : most(s->rss - twice, m->largest);
 }
 
 static bool is_mine(const void *user, pid_t pid)
@@ -255,7 +291,7 @@ static brasa_status keep(monitor *m, store_sample *s, double now)
 
 brasa_status monitor_look(monitor *m, const char *phase)
 {
-    store_sample s = {.pss = -1, .phase = phase, .gpu_memory = -1, .gpu_busy = NAN, .gpu_power = NAN};
+    store_sample s = {.pss = -1, .phase = phase, .memory = -1, .gpu_memory = -1, .gpu_busy = NAN, .gpu_power = NAN};
     const double now = lab_now();
     if (now < m->look.due)
         return BRASA_OK;
@@ -263,6 +299,9 @@ brasa_status monitor_look(monitor *m, const char *phase)
     due(m, &m->look, now, LOOK_PAUSE, tree_read, &s);
     due(m, &m->switch_, now, PAUSE, look_switches, &s);
     look_memory(m, &s, now);
+    s.memory = memory_of(m, &s);
+    m->several |= s.processes > 1;
+    m->totals.peak_memory = most(m->totals.peak_memory, s.memory);
     if (on_gpu(m, phase)) {
         due(m, &m->gpu_pace, now, LOOK_PAUSE, look_gpu, &s);
         s.gpu_memory = m->gpu.now.memory;
@@ -278,6 +317,7 @@ monitor_totals monitor_nothing(void)
     return (monitor_totals){.peak_rss = -1,
                             .peak_pss = -1,
                             .peak_swap = -1,
+                            .peak_memory = -1,
                             .threads_max = -1,
                             .gpu_peak = -1,
                             .gpu_busy = NAN,
@@ -303,6 +343,8 @@ brasa_status monitor_results(monitor *m, pool *p, monitor_totals *out, store_sam
     const double wall = lab_now() - m->start;
     const bool epochs = m->time_epochs > 0;
     *out = m->totals;
+    /* One process alone the kernel has watched all the time. */
+    out->peak_memory = m->several ? most(most(out->peak_memory, m->uncertain), m->one) : out->peak_rss;
     out->children = m->seen > 1 ? m->seen - 1 : 0;
     out->cpu_seconds = larger(m->total.cpu, m->reaped.cpu);
     out->cpu_mean = epochs ? m->cpu_epochs / m->time_epochs : out->cpu_seconds / wall;

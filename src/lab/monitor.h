@@ -51,6 +51,7 @@ int monitor_left(const monitor *m);
 /* Since the start; -1, NAN: unknown. */
 typedef struct monitor_totals {
     int64_t peak_rss, peak_pss, peak_swap;
+    int64_t peak_memory; /* of all together, with what they share counted once */
     double cpu_seconds, cpu_mean;
     int64_t threads_max;
     int64_t children; /* processes seen beside the first one */

@@ -47,6 +47,12 @@ struct monitor {
     int first_how;
     int64_t rss;
     int64_t pss_bytes, pss_less, pss_processes; /* at the last look at PSS: RSS, how much less PSS was, of how many */
+    int64_t pss_most;                           /* processes that PSS was asked of */
+    int forced;                                 /* looks at PSS because there were more */
+    double risen;                               /* when there were; 0: there are not */
+    bool several;                               /* there was more than one */
+    int64_t largest;                            /* RSS of the largest at the last look */
+    int64_t uncertain;                          /* RSS of several of whom PSS is not known yet, at most */
     bool much;                                  /* more than the limit, as it seems */
     int64_t own_rss;                            /* of this process, at most */
     int64_t one;     /* the most that one process had, by its own account; 0: nobody looked in time */

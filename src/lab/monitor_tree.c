@@ -82,6 +82,7 @@ void tree_read(monitor *m, store_sample *s)
 {
     sums t = m->reaped;
     int64_t most_rss = 0;
+    m->largest = 0;
     for (int i = 0; i < m->count;) {
         watched *w = &m->list[i];
         if (!proc_read(&w->proc, &w->now)) {
@@ -96,6 +97,7 @@ void tree_read(monitor *m, store_sample *s)
         s->threads += w->now.state == 'Z' ? 0 : w->now.threads;
         s->processes += w->now.state != 'Z';
         most_rss = most(most_rss, w->now.most_rss);
+        m->largest = most(m->largest, w->now.rss);
         i++;
     }
     m->total.cpu = larger(m->total.cpu, t.cpu);

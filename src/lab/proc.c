@@ -114,10 +114,19 @@ bool proc_read(const proc *p, proc_figures *out)
     return true;
 }
 
-int64_t proc_pss(const proc *p)
+/* The file is of the memory that the process had when it was opened: behind a script that becomes another program, it
+ * is empty then. */
+int64_t proc_pss(proc *p)
 {
     char text[STATUS_SIZE];
-    return read_again(p->rollup, text, sizeof text) ? kilobytes(text, "\nPss:") : -1;
+    if (!read_again(p->rollup, text, sizeof text)) {
+        if (p->rollup >= 0)
+            close(p->rollup);
+        p->rollup = open_in(p->pid, "smaps_rollup");
+        if (!read_again(p->rollup, text, sizeof text))
+            return -1;
+    }
+    return kilobytes(text, "\nPss:");
 }
 
 int64_t proc_switches(const proc *p)

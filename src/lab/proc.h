@@ -33,7 +33,7 @@ void proc_close(proc *p);
 /* False: it is gone. */
 bool proc_read(const proc *p, proc_figures *out);
 /* Its memory, pages that it shares with others divided by their number; walks all its pages. -1: unknown. */
-int64_t proc_pss(const proc *p);
+int64_t proc_pss(proc *p);
 /* How often its threads were put to sleep or aside, those that live. -1: unknown. */
 int64_t proc_switches(const proc *p);
 

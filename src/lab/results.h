@@ -21,7 +21,7 @@ typedef struct result_sample {
     double at;  /* seconds since the runner was started */
     double cpu; /* cores busy */
     double rss, pss, swap;
-    double memory; /* RSS, with pages that processes share counted once: memory.h */
+    double memory; /* of all processes, what they share counted once; RSS in stores of older versions */
     double threads, processes;
     double ctx_switches, faults, read_bytes; /* since the sample before */
     double gpu_memory, gpu_busy, gpu_power;  /* bytes, 0 ... 1, watts */
@@ -59,7 +59,7 @@ typedef struct result_row {
     double accuracy;               /* of the last evaluation, 0 ... 1 */
     double loss;                   /* of the last evaluation or epoch */
     double peak_rss, peak_pss, peak_swap;
-    double peak_memory;           /* of all processes, shared pages once: memory.h */
+    double peak_memory;           /* as memory of a sample */
     double cpu_mean;              /* cores */
     double threads_max, children; /* processes beside the first */
     double ctx_switches, faults, read_bytes;

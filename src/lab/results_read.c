@@ -2,7 +2,6 @@
 #include "lab/results_read.h"
 #include "core/json_scan.h"
 #include "core/nearest.h"
-#include "lab/memory.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -129,7 +128,7 @@ static brasa_status read_epochs(store *s, pool *p, int64_t id, result_row *row)
     return BRASA_OK;
 }
 
-static brasa_status read_samples(store *s, pool *p, int64_t id, int64_t peak_rss, result_row *row)
+static brasa_status read_samples(store *s, pool *p, int64_t id, result_row *row)
 {
     store_sample *from;
     brasa_status status = store_samples(s, p, id, &from, &row->sample_count);
@@ -138,8 +137,6 @@ static brasa_status read_samples(store *s, pool *p, int64_t id, int64_t peak_rss
     row->samples = pool_get(p, (size_t)row->sample_count + 1, sizeof *row->samples);
     if (!row->samples)
         return BRASA_OUT_OF_MEMORY;
-    memory_walk walk = memory_begin(from, row->sample_count);
-    row->peak_memory = count_or_nan(memory_peak(from, row->sample_count, peak_rss));
     for (int i = 0; i < row->sample_count; i++) {
         const store_sample *e = &from[i];
         row->samples[i] = (result_sample){e->at,
@@ -147,7 +144,7 @@ static brasa_status read_samples(store *s, pool *p, int64_t id, int64_t peak_rss
                                           count_or_nan(e->rss),
                                           count_or_nan(e->pss),
                                           count_or_nan(e->swap),
-                                          count_or_nan(memory_next(&walk)),
+                                          count_or_nan(e->memory >= 0 ? e->memory : e->rss),
                                           count_or_nan(e->threads),
                                           count_or_nan(e->processes),
                                           count_or_nan(e->ctx),
@@ -198,6 +195,7 @@ static brasa_status read_row(store *s, pool *p, const store_row *from, int cell,
                         .peak_rss = count_or_nan(from->peak_rss),
                         .peak_pss = count_or_nan(from->peak_pss),
                         .peak_swap = count_or_nan(from->peak_swap),
+                        .peak_memory = count_or_nan(from->peak_memory >= 0 ? from->peak_memory : from->peak_rss),
                         .cpu_mean = from->cpu_mean,
                         .threads_max = count_or_nan(from->threads_max),
                         .children = count_or_nan(from->children),
@@ -219,7 +217,7 @@ static brasa_status read_row(store *s, pool *p, const store_row *from, int cell,
                         .profile_why = from->profile_why};
     brasa_status status = read_epochs(s, p, from->id, row);
     if (status == BRASA_OK)
-        status = read_samples(s, p, from->id, from->peak_rss, row);
+        status = read_samples(s, p, from->id, row);
     return status == BRASA_OK ? read_functions(s, p, from->id, row) : status;
 }
 

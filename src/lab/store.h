@@ -60,7 +60,8 @@ typedef struct store_row {
     double accuracy;        /* of the last evaluation */
     double loss;            /* of the last epoch's training */
     int64_t peak_rss, peak_pss, peak_swap;
-    double cpu_mean; /* cores, in the epochs; of the whole run where there is none */
+    int64_t peak_memory; /* of all processes, what they share counted once */
+    double cpu_mean;     /* cores, in the epochs; of the whole run where there is none */
     int64_t threads_max, children, ctx_switches, faults, read_bytes;
     double energy_j; /* of the machine's processors, in the epochs; of the whole run where there is none */
     const char *energy_why;
@@ -96,6 +97,7 @@ typedef struct store_sample {
     const char *phase;
     int64_t gpu_memory;
     double gpu_busy, gpu_power; /* as of the store_row; what the driver said last */
+    int64_t memory;             /* as peak_memory of the store_row */
 } store_sample;
 
 /* A function of the framework or a kernel of a GPU, in all steps of a profile together. */

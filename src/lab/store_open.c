@@ -16,7 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { APPLICATION = 0x42724C62, VERSION = 4, WAIT_MS = 20000 };
+enum { APPLICATION = 0x42724C62, VERSION = 5, WAIT_MS = 20000 };
 
 /* What makes a store of one version one of the next; a table that is new is made before. */
 static const struct upgrade {
@@ -32,6 +32,7 @@ static const struct upgrade {
            "ALTER TABLE sample ADD COLUMN gpu_busy REAL; ALTER TABLE sample ADD COLUMN gpu_power REAL",
            FUNCTION},
     [3] = {"ALTER TABLE campaign ADD COLUMN peers TEXT; ALTER TABLE campaign ADD COLUMN data TEXT", 0},
+    [4] = {"ALTER TABLE \"row\" ADD COLUMN peak_memory INTEGER; ALTER TABLE sample ADD COLUMN memory INTEGER", 0},
 };
 
 /* --- what went wrong ----------------------------------------------------------------------------------------- */
