@@ -10,7 +10,6 @@
 #include "lab/campaign.h"
 #include "lab/experiment.h"
 #include "lab/guard.h"
-#include "lab/parity.h"
 #include "lab/peers.h"
 #include "lab/results_read.h"
 
@@ -60,17 +59,12 @@ static fitted cell_name(const lab_cell *c)
     return print_fitted(text, NETWORK_COLUMNS, false);
 }
 
-/* What was allowed beyond the usual, or not compared, is told. The gate's key ends with a number in brackets, which
- * is of no use to a reader. */
+/* The gate's key ends with a number in brackets, which is of no use to a reader. */
 static void tell_parity(const store_parity *p)
 {
     const int length = (int)strcspn(p->network, "[");
-    const char *bad = strcmp(p->status, "same") == 0 ? NULL : p->status, *more = parity_notes(p->detail);
-    if (bad)
-        print_line("gate  %s  %.*s: %s: %s", peer_name(p->peer, p->variant).text, length, p->network, bad, p->detail);
-    else
-        print_line("gate  %s  %.*s: the same experiment (%.1g)%s", peer_name(p->peer, p->variant).text, length,
-                   p->network, p->worst, more ? more : "");
+    const char *word = strcmp(p->status, "same") == 0 ? "the same experiment" : p->status;
+    print_line("gate  %s  %.*s: %s: %s", peer_name(p->peer, p->variant).text, length, p->network, word, p->detail);
 }
 
 /* Who takes part, and who does not. */

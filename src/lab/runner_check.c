@@ -303,7 +303,7 @@ static brasa_status tell_noise(runner *r, safetensors *f, uint32_t way)
             status = step_on(t.session, &b);
         if (status == BRASA_OK)
             status = tell_loss(r, t.session, "noise", k);
-        if (status == BRASA_OK && k == 0)
+        if (status == BRASA_OK && (k == 0 || k == r->errand->steps - 1))
             status = tell_params(r, t.graph, t.session, "noise_param", k);
         pool_free(&b.pool);
     }
