@@ -390,7 +390,7 @@ int run_lab_run(const options *o)
     if (begun)
         status = run_campaign(&l, &result);
     store_close(l.store);
-    if (status != BRASA_OK && !l.id)
+    if (status != BRASA_OK && (!l.id || status == BRASA_BAD_ARGUMENT)) /* which it cannot go on with, either */
         code = complain(begun ? FAILED : MISUSED, "%s", brasa_context_error(l.ctx));
     else if (status != BRASA_OK || result.stopped)
         code = complain(result.stopped ? STOPPED : FAILED, "%s: `brasa lab run --resume %lld --store %s` goes on",

@@ -130,6 +130,42 @@ def test_same_again():
     check("an older campaign without its peers", r.returncode == 2 and "--peers says it" in r.stderr, r.stderr)
 
 
+def test_changed():
+    """Rows of two networks, or of two sets, do not come into one cell, though their files are called the same."""
+    network = "input 16\ndense %d\nrelu\nclassify 2\n"
+    lines = ["%s,%s\n" % ("ab"[i % 2], ",".join(str((i * k) % 7) for k in range(1, 17))) for i in range(2000)]
+    write("my.net", network % 20)
+    write("my.csv", "".join(lines))
+    write("my.lab", (EXPERIMENT % "32 64").replace("letter_mlp", "./my.net").replace("synth:letter,n=5200",
+                                                                                    "csv:my.csv,label=1"))
+    stop_at_first_row("my.lab", "--peers", "brasa", "--store", "my.db")
+    before = rows("my.db")
+    for name, text, kept, said in (
+            ("my.net", network % 30, network % 20, "network ./my.net is not what campaign 1 began with: start a new"),
+            ("my.csv", "".join(lines[:-1]) + "a" + lines[-1][1:].replace("6", "5", 1), "".join(lines),
+             "data csv:my.csv,label=1 is not what campaign 1 began with: start a new")):
+        write(name, text)
+        r = run("run", "--resume", "1", "--store", "my.db")
+        check("another " + name, r.returncode == 1 and said in r.stderr and "goes on" not in r.stderr and
+              rows("my.db") == before, (r.returncode, r.stderr, rows("my.db")))
+        write(name, kept)
+    write("my.net", network % 30)
+    shutil.copy("my.db", "before.db")
+    db = sqlite3.connect("before.db")  # as an older version has left it
+    db.execute("update cell set network_hash = null, data_hash = null")
+    db.commit()
+    db.close()
+    r = run("run", "--resume", "1", "--store", "before.db")
+    check("of an older campaign nobody knows", r.returncode == 0 and len(rows("before.db")) == 4, r.stderr)
+    write("my.net", network % 20)
+    r = run("run", "--resume", "1", "--store", "my.db")
+    check("what is as it was goes on", r.returncode == 0 and len(rows("my.db")) == 4 and
+          [bool(c[3]) for c in campaign("my.db")] == [True], r.stderr)
+    write("my.net", network % 30)
+    r = run("run", "--resume", "1", "--store", "my.db")
+    check("and stays finished", r.returncode == 1 and [bool(c[3]) for c in campaign("my.db")] == [True], r.stderr)
+
+
 def fake_pytorch():
     """A runner that computes nothing, and a Python that has a torch: what --peers and BRASA_LAB need."""
     os.makedirs("runners", exist_ok=True)
@@ -276,7 +312,8 @@ def main():
         write("one.lab", EXPERIMENT % "64")
         write("profile.lab", (EXPERIMENT % "64").replace("repeats   2", "repeats   1") + "profile yes\n")
         write("gpu.lab", EXPERIMENT % "64" + "device cuda\nprecision bf16\n")
-        for test in (test_alone, test_resume, test_same_again, test_peers, test_profile, test_gpu, test_full, test_nobody_stays, test_bad_input):
+        for test in (test_alone, test_resume, test_same_again, test_changed, test_peers, test_profile, test_gpu, test_full,
+                     test_nobody_stays, test_bad_input):
             test()
         os.chdir("/")
     finish()

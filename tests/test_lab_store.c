@@ -67,6 +67,8 @@ static int64_t make_cell(store *s)
                         .data = "mine=csv:x"};
     CHECK_STATUS(store_add_campaign(s, &g), BRASA_OK);
     store_cell c = {.campaign = g.id, .key = "a", .experiment = "quick", .network = "alexnet", .batch = 8};
+    c.network_hash = "12ab";
+    c.data_hash = "34cd";
     CHECK_STATUS(store_add_cell(s, &c), BRASA_OK);
     return c.id;
 }
@@ -125,6 +127,8 @@ TEST(everything_comes_back)
     REQUIRE(count == 1);
     CHECK_INT(c->campaign, g->id);
     CHECK_INT(c->batch, 8);
+    CHECK_TEXT(c->network_hash, "12ab");
+    CHECK_TEXT(c->data_hash, "34cd");
     CHECK_STATUS(store_rows(s, &p, c->id, &row, &count), BRASA_OK);
     REQUIRE(count == 1);
     CHECK_INT(row->cell, cell);
@@ -373,11 +377,13 @@ static const char *const older[] = {
     "ALTER TABLE campaign RENAME COLUMN data TO gone2;"
     "PRAGMA user_version = 3",
     "ALTER TABLE \"row\" RENAME COLUMN peak_memory TO gone9; ALTER TABLE sample RENAME COLUMN memory TO gone3;"
+    "ALTER TABLE cell RENAME COLUMN network_hash TO gone1;"
+    "ALTER TABLE cell RENAME COLUMN data_hash TO gone2;"
     "PRAGMA user_version = 4",
 };
 
-/* A store of version 1 has no prices, one of 2 no GPUs, one of 3 does not say who takes part, one of 4 what is
- * shared; readers find them in this version, too. */
+/* A store of version 1 has no prices, one of 2 no GPUs, one of 3 does not say who takes part, one of 4 neither what
+ * processes share nor what network and data held; readers find them in this version, too. */
 TEST(an_old_store_becomes_a_new_one)
 {
     for (store_mode mode = STORE_READ; mode <= STORE_WORK; mode++) {
@@ -396,6 +402,7 @@ TEST(an_old_store_becomes_a_new_one)
         REQUIRE((s = opened(path, mode)));
         pool p = {.ctx = ctx};
         store_campaign *g;
+        store_cell *cells;
         store_function *functions;
         int count;
         CHECK_STATUS(store_rows(s, &p, r.cell, &rows, &count), BRASA_OK);
@@ -410,6 +417,8 @@ TEST(an_old_store_becomes_a_new_one)
         REQUIRE(count == 1);
         CHECK_TEXT(g->name, "quick");
         CHECK(isnan(g->price_per_hour) && !g->peers && !g->data);
+        CHECK_STATUS(store_cells(s, &p, g->id, &cells, &count), BRASA_OK);
+        CHECK(count == 1 && !cells->network_hash && !cells->data_hash);
         pool_free(&p);
         store_close(s);
         REQUIRE((s = opened(path, STORE_WORK))); /* and stays one */

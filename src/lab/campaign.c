@@ -128,10 +128,27 @@ static brasa_status store_cell_of(campaign *c, open_cell *x)
                     .precision = k->precision,
                     .threads = k->threads,
                     .mem = k->mem,
-                    .json = all.text};
+                    .json = all.text,
+                    .network_hash = x->info.network_hash,
+                    .data_hash = x->info.data_hash};
     brasa_status status = store_add_cell(c->o->store, &s);
     x->id = s.id;
     return status;
+}
+
+/* Rows of two networks, or of two sets, must not come together in a cell, whatever their files are called. */
+static brasa_status check_content(const campaign *c, const open_cell *x)
+{
+    for (int i = 0; i < c->nknown; i++) {
+        const store_cell *k = &c->known[i];
+        if (!k->key || strcmp(k->key, x->cell->key) != 0)
+            continue;
+        const bool network = k->network_hash && x->info.network_hash && strcmp(k->network_hash, x->info.network_hash);
+        if (network || (k->data_hash && x->info.data_hash && strcmp(k->data_hash, x->info.data_hash)))
+            return fail(c->ctx, BRASA_BAD_ARGUMENT, "%s %s is not what campaign %lld began with: start a new one",
+                        network ? "network" : "data", network ? x->cell->network : x->cell->data, (long long)c->id);
+    }
+    return BRASA_OK;
 }
 
 /* Makes its files. Where that fails the reason is kept for its rows: the other cells go on. */
@@ -143,7 +160,7 @@ static brasa_status open_it(campaign *c, const lab_cell *cell, open_cell *x)
         return status;
     if (status != BRASA_OK && !(x->broken = pool_text(&x->pool, "%s", brasa_context_error(c->ctx))))
         return out_of_memory(c);
-    return BRASA_OK;
+    return x->broken ? BRASA_OK : check_content(c, x);
 }
 
 static void close_it(campaign *c, open_cell *x)
@@ -324,7 +341,7 @@ static brasa_status find_campaign(campaign *c)
     if (status == BRASA_OK && !c->id)
         return fail(c->ctx, BRASA_NOT_FOUND, "the store has no campaign %lld to go on with", (long long)o->resume);
     if (status == BRASA_OK)
-        status = store_reopen_campaign(o->store, c->id, o->who);
+        status = store_cells(o->store, &c->pool, c->id, &c->known, &c->nknown);
     if (status == BRASA_OK)
         status = store_parities(o->store, &c->pool, c->id, &gates, &ngates);
     for (int i = 0; status == BRASA_OK && i < ngates; i++) {
@@ -461,6 +478,8 @@ brasa_status campaign_run(brasa_context *ctx, const campaign_options *o, campaig
         campaign_tell(&c, (campaign_event){.kind = CAMPAIGN_BEGIN});
         status = compare_all(&c);
     }
+    if (status == BRASA_OK && o->resume) /* not where it cannot go on */
+        status = store_reopen_campaign(o->store, c.id, o->who);
     if (status == BRASA_OK)
         status = run_all(&c);
     out->stopped = campaign_stopped(&c);

@@ -12,7 +12,12 @@ static brasa_status open_files(void *user, const lab_cell *cell, void **prepared
     *prepared = e;
     info->unwritable = e && e->unwritable;
     if (status == BRASA_OK)
-        *info = (campaign_info){.key = e->key, .images = e->trains, .tests = e->tests, .classes = e->task.classes};
+        *info = (campaign_info){.key = e->key,
+                                .images = e->trains,
+                                .tests = e->tests,
+                                .classes = e->task.classes,
+                                .network_hash = e->network_hash,
+                                .data_hash = e->data_hash};
     return status;
 }
 

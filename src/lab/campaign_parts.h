@@ -17,6 +17,8 @@ typedef struct campaign {
     int ngates, capacity;
     const char *account_key; /* NULL: none */
     process_result account;
+    store_cell *known; /* cells of the campaign that is gone on with */
+    int nknown;
 } campaign;
 
 /* A cell that is being run. */

@@ -139,6 +139,8 @@ static brasa_status make_weights(exchange *e, uint64_t *hash)
     brasa_session *s = NULL;
     *hash = hash_starts(e->task.graph, *hash);
     *hash = hash_bytes(*hash, &e->cell->seed, sizeof e->cell->seed);
+    if (!(e->network_hash = pool_text(&e->pool, "%016llx", (unsigned long long)*hash)))
+        return fail_memory(e->pool.ctx, 17);
     if (!(e->weights = exchange_path(e, "weights", *hash, ".safetensors")))
         return BRASA_OUT_OF_MEMORY;
     if (exchange_has_tensors(e, e->weights))

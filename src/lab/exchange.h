@@ -30,6 +30,8 @@ typedef struct exchange {
     const char *key; /* of network, initial weights, optimizer, device, precision and limit of memory: one comparison
                         is enough for cells of one key */
     const char *graph, *weights, *batches;
+    /* Numbers for what is run, whatever it is called: the network with what its weights start from, and the data. */
+    const char *network_hash, *data_hash;
     const char *source; /* the set as Brasa opens it */
     const char *path;   /* its file or folder; NULL: it is drawn */
     const char *transform;

@@ -289,8 +289,52 @@ static brasa_status print_transform(exchange *e)
     return e->transform ? BRASA_OK : fail_memory(e->pool.ctx, 1);
 }
 
+/* Of a file's bytes. */
+static brasa_status hash_file(const exchange *e, const char *path, uint64_t *hash)
+{
+    static const size_t size = 65536;
+    pool p = {.ctx = e->pool.ctx};
+    char *piece = pool_get(&p, size, 1);
+    FILE *f = piece ? fopen(path, "rb") : NULL;
+    brasa_status status = piece ? BRASA_OK : fail_memory(p.ctx, size);
+    for (size_t count; f && (count = fread(piece, 1, size, f)) > 0;)
+        *hash = hash_bytes(*hash, piece, count);
+    if (status == BRASA_OK && (!f || ferror(f)))
+        status = fail(p.ctx, BRASA_BAD_FILE, "%s: %s", path, strerror(errno));
+    if (f)
+        fclose(f);
+    pool_free(&p);
+    return status;
+}
+
+/* Of pictures that are not drawn here: what is in a file is told by its size, as reading all of them takes too long.
+ */
+static uint64_t hash_sizes(const exchange *e, uint64_t hash)
+{
+    const dataset *d = e->task.set;
+    for (int32_t i = 0; i < d->count; i++) {
+        struct stat st;
+        const int64_t bytes = stat(dataset_name(d, i).text, &st) == 0 ? (int64_t)st.st_size : -1;
+        hash = hash_bytes(hash, &bytes, sizeof bytes);
+    }
+    return hash;
+}
+
+/* Neither where the set lies nor when it was written is in it: a copy is the same. */
+static brasa_status hash_data(exchange *e)
+{
+    uint64_t hash = hash_bytes(HASH_START, e->transform, strlen(e->transform));
+    brasa_status status = hash_file(e, e->list ? e->list : e->arrays, &hash);
+    if (status == BRASA_OK && e->list && e->path)
+        hash = hash_sizes(e, hash);
+    e->data_hash = pool_text(&e->pool, "%016llx", (unsigned long long)hash);
+    return status == BRASA_OK && !e->data_hash ? fail_memory(e->pool.ctx, 17) : status;
+}
+
 brasa_status exchange_make_data(exchange *e)
 {
     brasa_status status = e->task.set->varied ? make_list(e) : make_arrays(e);
-    return status == BRASA_OK ? print_transform(e) : status;
+    if (status == BRASA_OK)
+        status = print_transform(e);
+    return status == BRASA_OK ? hash_data(e) : status;
 }

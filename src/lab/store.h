@@ -35,6 +35,8 @@ typedef struct store_cell {
     const char *device, *precision;
     int64_t threads, mem;
     const char *json; /* all the rest */
+    /* Numbers for what network and data held when the cell was begun (exchange.h); NULL: not known. */
+    const char *network_hash, *data_hash;
 } store_cell;
 
 typedef struct store_parity {

@@ -32,7 +32,9 @@ static const struct upgrade {
            "ALTER TABLE sample ADD COLUMN gpu_busy REAL; ALTER TABLE sample ADD COLUMN gpu_power REAL",
            FUNCTION},
     [3] = {"ALTER TABLE campaign ADD COLUMN peers TEXT; ALTER TABLE campaign ADD COLUMN data TEXT", 0},
-    [4] = {"ALTER TABLE \"row\" ADD COLUMN peak_memory INTEGER; ALTER TABLE sample ADD COLUMN memory INTEGER", 0},
+    [4] = {"ALTER TABLE \"row\" ADD COLUMN peak_memory INTEGER; ALTER TABLE sample ADD COLUMN memory INTEGER;"
+           "ALTER TABLE cell ADD COLUMN network_hash TEXT; ALTER TABLE cell ADD COLUMN data_hash TEXT",
+           0},
 };
 
 /* --- what went wrong ----------------------------------------------------------------------------------------- */

@@ -50,6 +50,8 @@ static const column cell_columns[] = {
     COLUMN(cell, threads, COUNT),
     COLUMN(cell, mem, COUNT),
     COLUMN(cell, json, TEXT),
+    COLUMN(cell, network_hash, TEXT),
+    COLUMN(cell, data_hash, TEXT),
     NO_MORE,
 };
 static const column row_columns[] = {
