@@ -240,6 +240,14 @@ def test_full():
     check("are written later", r.returncode == 0 and [x[3] for x in rows("full.db")] == ["done"] * 2, r.stderr)
 
 
+def test_folders():
+    """Stores that are locked apart have folders apart."""
+    for store, folder in (("x.db", "x-files"), ("x.lab2", "x.lab2.files"), ("x", "x.files")):
+        r = run("run", "one.lab", "--peers", "brasa", "--store", store)
+        check("files of " + store, r.returncode == 0 and os.path.exists(folder + "/experiment.json"),
+              (r.stderr, os.listdir(".")))
+
+
 def lives(pid):
     try:
         with open("/proc/%d/stat" % pid) as file:
@@ -312,7 +320,7 @@ def main():
         write("one.lab", EXPERIMENT % "64")
         write("profile.lab", (EXPERIMENT % "64").replace("repeats   2", "repeats   1") + "profile yes\n")
         write("gpu.lab", EXPERIMENT % "64" + "device cuda\nprecision bf16\n")
-        for test in (test_alone, test_resume, test_same_again, test_changed, test_peers, test_profile, test_gpu, test_full,
+        for test in (test_alone, test_resume, test_same_again, test_changed, test_peers, test_profile, test_gpu, test_full, test_folders,
                      test_nobody_stays, test_bad_input):
             test()
         os.chdir("/")
