@@ -86,8 +86,8 @@ static void fill(store *s)
                            .device = "cpu",
                            .precision = "f32",
                            .threads = 2,
-                           .json =
-                               "{\"view\":\"times\",\"title\":null,\"classes\":3,\"timing\":true,\"limit\":600.5}"};
+                           .json = "{\"view\":\"times\",\"title\":null,\"classes\":3,\"timing\":true,"
+                                   "\"limit\":600.5,\"doubling\":true,\"profile\":false}"};
         CHECK_STATUS(store_add_cell(s, &cell), BRASA_OK);
         for (int repeat = 1; repeat <= 3; repeat++) {
             add_row(s, cell.id, "brasa", repeat, 0.1 + 0.001 * repeat, false);
@@ -124,6 +124,8 @@ TEST(a_campaign)
     CHECK_TEXT(r.cells[0].what.view, "times");
     CHECK_INT(r.cells[0].classes, 3);
     CHECK(!r.cells[0].what.title);
+    CHECK(r.cells[0].what.timing && r.cells[0].what.doubling && !r.cells[0].what.profile);
+    CHECK_CLOSE(r.cells[0].what.limit, 600.5, 0);
     CHECK_CLOSE(r.rows[0].image_s, 0.101, 1e-12); /* the median of its epochs */
     CHECK(isnan(r.rows[0].peak_pss) && r.rows[0].peak_rss == 4e8);
     CHECK(r.rows[0].peak_memory == 1500 && r.entries[0].peak_memory.median == 1500); /* two that share 500 */

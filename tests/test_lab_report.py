@@ -65,6 +65,9 @@ def look_at_store(folder):
           and float(rows[0]["epoch_cost"]) == 0.79891, (rows[0], dear[0]))
     whole = json.loads(works("report", "--json", where=folder))
     check("JSON", len(whole["rows"]) == 12 and len(whole["rows"][0]["epochs"]) == 3 and whole["name"] == "study1-cpu")
+    cell = whole["cells"][0]
+    check("settings of a cell", (cell["limit"], cell["timing"], cell["doubling"], cell["profile"])
+          == (600.5, True, True, False), cell)
     check("Markdown", "| Framework | alexnet | published | vgg16 | published |" in works("report", "--markdown", where=folder))
     check("no page with them", sorted(os.listdir(folder)) == before, os.listdir(folder))
     refuses(1, "no campaign 'nothing'", "report", "nothing", where=folder)

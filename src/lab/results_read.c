@@ -54,9 +54,11 @@ static brasa_status read_member(json_scan *s, char *key, void *user)
     result_cell *c = user;
     char *text = NULL;
     double number = 0;
+    bool truth = false;
     const char next = json_peek(s);
     brasa_status status = next == '"'                                   ? json_read_text(s, &text)
                           : next == '-' || (next >= '0' && next <= '9') ? json_read_real(s, &number)
+                          : next == 't' || next == 'f'                  ? json_read_bool(s, &truth)
                                                                         : json_skip(s);
     if (status != BRASA_OK)
         return status;
@@ -74,6 +76,14 @@ static brasa_status read_member(json_scan *s, char *key, void *user)
         c->what.repeats = (int64_t)number;
     else if (strcmp(key, "seed") == 0)
         c->what.seed = (int64_t)number;
+    else if (strcmp(key, "limit") == 0)
+        c->what.limit = number;
+    else if (strcmp(key, "timing") == 0)
+        c->what.timing = truth;
+    else if (strcmp(key, "doubling") == 0)
+        c->what.doubling = truth;
+    else if (strcmp(key, "profile") == 0)
+        c->what.profile = truth;
     return BRASA_OK;
 }
 
