@@ -24,6 +24,9 @@ static void add_row(store *s, int64_t cell, const char *peer, int repeat, double
                      .order = repeat,
                      .framework = peer,
                      .version = "1.0",
+                     .detail = repeat == 1   ? "{\"threads\": 2}"
+                               : repeat == 2 ? "two threads"
+                                             : NULL,
                      .import_s = 1.5,
                      .first_step_s = 0.4,
                      .epoch_s = fails ? NAN : 791 * image_s,
@@ -86,8 +89,9 @@ static void fill(store *s)
                            .device = "cpu",
                            .precision = "f32",
                            .threads = 2,
-                           .json = "{\"view\":\"times\",\"title\":null,\"classes\":3,\"timing\":true,"
-                                   "\"limit\":600.5,\"doubling\":true,\"profile\":false}"};
+                           .json =
+                               "{\"view\":\"times\",\"title\":null,\"classes\":3,\"test_images\":30,\"timing\":true,"
+                               "\"limit\":600.5,\"doubling\":true,\"profile\":false}"};
         CHECK_STATUS(store_add_cell(s, &cell), BRASA_OK);
         for (int repeat = 1; repeat <= 3; repeat++) {
             add_row(s, cell.id, "brasa", repeat, 0.1 + 0.001 * repeat, false);

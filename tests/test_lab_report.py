@@ -65,7 +65,15 @@ def look_at_store(folder):
           and float(rows[0]["epoch_cost"]) == 0.79891, (rows[0], dear[0]))
     whole = json.loads(works("report", "--json", where=folder))
     check("JSON", len(whole["rows"]) == 12 and len(whole["rows"][0]["epochs"]) == 3 and whole["name"] == "study1-cpu")
+    first, second, third = (row for row in whole["rows"][:6] if row["peer"] == "brasa")
+    check("detail as JSON, as text, and none", (first["detail"], second["detail"], third["detail"])
+          == ({"threads": 2}, "two threads", None), (first["detail"], second["detail"], third["detail"]))
+    failed = [row for row in whole["rows"] if row["status"] == "failed"][0]
+    check("the rest of a row", (first["started"], second["order"], first["tail"], failed["tail"])
+          == ("2026-11-20 14:03:12", 2, None, "Traceback\n"), first.keys())
+    check("steps of an epoch", [e["steps"] for e in first["epochs"]] == [791] * 3, first["epochs"])
     cell = whole["cells"][0]
+    check("images to test on", cell["test_images"] == 30, cell)
     check("settings of a cell", (cell["limit"], cell["timing"], cell["doubling"], cell["profile"])
           == (600.5, True, True, False), cell)
     check("Markdown", "| Framework | alexnet | published | vgg16 | published |" in works("report", "--markdown", where=folder))

@@ -243,7 +243,15 @@ static void json_samples(json *j, const result_row *row)
     json_close(j, '}');
 }
 
-/* The columns of the CSV file, the epochs, the samples and the profile. */
+static void json_account(json *j, const char *key, const char *account, bool is_json)
+{
+    if (is_json)
+        json_raw(j, key, account);
+    else
+        json_text(j, key, account);
+}
+
+/* The columns of the CSV file, what it said of itself, the epochs, the samples and the profile. */
 static void json_row(json *j, const result_row *row)
 {
     json_open(j, NULL, '{');
@@ -259,6 +267,10 @@ static void json_row(json *j, const result_row *row)
         else
             json_real(j, csv[k].name, *(const double *)at);
     }
+    json_text(j, "started", row->started);
+    json_int(j, "order", row->order);
+    json_account(j, "detail", row->detail, row->detail_is_json);
+    json_text(j, "tail", row->tail);
     json_open(j, "epochs", '[');
     for (int i = 0; i < row->epoch_count; i++) {
         const result_epoch *e = &row->epochs[i];
@@ -266,6 +278,7 @@ static void json_row(json *j, const result_row *row)
         json_int(j, "epoch", (int64_t)e->epoch);
         json_real(j, "seconds", e->seconds);
         json_real(j, "images", e->images);
+        json_real(j, "steps", e->steps);
         json_real(j, "loss", e->loss);
         json_real(j, "accuracy", e->accuracy);
         json_real(j, "eval_s", e->eval_seconds);
@@ -283,6 +296,7 @@ static void json_cell(json *j, const result_cell *c)
     json_open(j, NULL, '{');
     lab_cell_json(j, &c->what);
     json_int(j, "images", c->images);
+    json_int(j, "test_images", c->test_images);
     json_int(j, "classes", c->classes);
     json_close(j, '}');
 }
@@ -305,14 +319,6 @@ static void json_words(json *j, const lab_report *report)
         json_close(j, '}');
     }
     json_close(j, ']');
-}
-
-static void json_account(json *j, const char *key, const char *account, bool is_json)
-{
-    if (is_json)
-        json_raw(j, key, account);
-    else
-        json_text(j, key, account);
 }
 
 bool lab_export_json(const lab_report *report, export_sink write, void *user)

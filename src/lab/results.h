@@ -48,7 +48,10 @@ typedef struct result_row {
     const char *peer, *variant; /* variant "": the plain one */
     int repeat, fold;
     const char *status, *reason; /* "done", "refused", "failed", "timeout", "memory", "killed", "different" */
+    const char *started;
+    int order; /* its place in the campaign's runs of this repeat, from 1; 0: not known */
     const char *framework, *version, *detail;
+    bool detail_is_json;
     double load_before; /* cores busy with something else before the run */
     double fma_gflops;
     double import_s, first_step_s;

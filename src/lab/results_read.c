@@ -182,6 +182,20 @@ static brasa_status read_functions(store *s, pool *p, int64_t id, result_row *ro
     return BRASA_OK;
 }
 
+/* What a runner said of itself is an object; whatever else stands there is told as a text. */
+static brasa_status read_detail(pool *p, result_row *row)
+{
+    if (!row->detail)
+        return BRASA_OK;
+    char *text = pool_text(p, "%s", row->detail); /* decoded in place */
+    if (!text)
+        return BRASA_OUT_OF_MEMORY;
+    json_scan s = {.ctx = p->ctx, .path = "a row in the store", .text = text, .at = text, .end = text + strlen(text)};
+    const brasa_status status = json_skip(&s);
+    row->detail_is_json = status == BRASA_OK && !json_peek(&s);
+    return status == BRASA_OUT_OF_MEMORY ? status : BRASA_OK;
+}
+
 static brasa_status read_row(store *s, pool *p, const store_row *from, int cell, result_row *row)
 {
     *row = (result_row){.cell = cell,
@@ -191,6 +205,8 @@ static brasa_status read_row(store *s, pool *p, const store_row *from, int cell,
                         .fold = (int)from->fold,
                         .status = or_empty(from->status),
                         .reason = from->reason,
+                        .started = from->started,
+                        .order = from->order > 0 ? (int)from->order : 0,
                         .framework = from->framework,
                         .version = from->version,
                         .detail = from->detail,
@@ -225,7 +241,9 @@ static brasa_status read_row(store *s, pool *p, const store_row *from, int cell,
                         .profile_steps = count_or_nan(from->profile_steps),
                         .profile_s = from->profile_s,
                         .profile_why = from->profile_why};
-    brasa_status status = read_epochs(s, p, from->id, row);
+    brasa_status status = read_detail(p, row);
+    if (status == BRASA_OK)
+        status = read_epochs(s, p, from->id, row);
     if (status == BRASA_OK)
         status = read_samples(s, p, from->id, row);
     return status == BRASA_OK ? read_functions(s, p, from->id, row) : status;
