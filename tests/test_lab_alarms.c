@@ -157,6 +157,27 @@ TEST(chance_on_few_images)
     campaign_end(&c);
 }
 
+/* Who always gives the same answer is right as often as its class comes up. */
+TEST(chance_of_unbalanced_classes)
+{
+    campaign c;
+    begin_orderly(&c);
+    set_accuracy(&c, 0, "pytorch", 0.93);
+    set_accuracy(&c, 0, "brasa", 0.99);
+    c.r.cells[0].most_frequent = 0.93;
+    lab_alarms found = alarms_of(&c);
+    check_only(&found, ALARM_CHANCE, "pytorch",
+               "alexnet on synth:fire,n=791: 93.00 %, always the commonest class gives 93.00 %");
+    c.r.cells[0].test_images = 30; /* chance reaches all of them, too */
+    found = alarms_of(&c);
+    check_only(&found, ALARM_CHANCE, "pytorch", "93.00 %");
+    c.r.cells[0].test_images = 0;
+    c.r.cells[0].most_frequent = 0;
+    found = alarms_of(&c);
+    CHECK_INT(found.count, 0);
+    campaign_end(&c);
+}
+
 TEST(accuracies_apart)
 {
     campaign c;

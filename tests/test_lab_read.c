@@ -89,9 +89,9 @@ static void fill(store *s)
                            .device = "cpu",
                            .precision = "f32",
                            .threads = 2,
-                           .json =
-                               "{\"view\":\"times\",\"title\":null,\"classes\":3,\"test_images\":30,\"timing\":true,"
-                               "\"limit\":600.5,\"doubling\":true,\"profile\":false}"};
+                           .json = "{\"view\":\"times\",\"title\":null,\"classes\":3,\"test_images\":30,\"most_"
+                                   "frequent\":0.9,\"timing\":true,"
+                                   "\"limit\":600.5,\"doubling\":true,\"profile\":false}"};
         CHECK_STATUS(store_add_cell(s, &cell), BRASA_OK);
         for (int repeat = 1; repeat <= 3; repeat++) {
             add_row(s, cell.id, "brasa", repeat, 0.1 + 0.001 * repeat, false);
@@ -127,6 +127,7 @@ TEST(a_campaign)
     CHECK(!r.finished && r.cell_count == 2 && r.row_count == 12 && r.parity_count == 1 && r.entry_count == 4);
     CHECK_TEXT(r.cells[0].what.view, "times");
     CHECK_INT(r.cells[0].classes, 3);
+    CHECK_CLOSE(r.cells[0].most_frequent, 0.9, 0);
     CHECK(!r.cells[0].what.title);
     CHECK(r.cells[0].what.timing && r.cells[0].what.doubling && !r.cells[0].what.profile);
     CHECK_CLOSE(r.cells[0].what.limit, 600.5, 0);

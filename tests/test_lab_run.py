@@ -248,6 +248,18 @@ def test_folders():
               (r.stderr, os.listdir(".")))
 
 
+def test_unbalanced():
+    """Nine of ten are of one class, and nothing else tells them apart: what is always answered is told as chance."""
+    write("most.csv", "".join("%s,%s\n" % ("b" if i % 10 == 0 else "a", ",".join(["0"] * 16)) for i in range(1000)))
+    write("most.lab", (EXPERIMENT % "64").replace("synth:letter,n=5200", "csv:most.csv,label=1").replace(
+        "letter_mlp", "./my.net"))
+    run("run", "most.lab", "--peers", "brasa", "--store", "most.db")
+    report = json.loads(run("report", "--store", "most.db", "--json").stdout)
+    check("the share of the commonest class", report["cells"][0]["most_frequent"] == 0.9, report["cells"])
+    check("is chance", any(a["kind"] == "accuracy at chance level" and "commonest class gives 90" in a["text"]
+                           for a in report["alarms"]), (report["alarms"], report["rows"][0]["accuracy"]))
+
+
 def lives(pid):
     try:
         with open("/proc/%d/stat" % pid) as file:
@@ -320,8 +332,8 @@ def main():
         write("one.lab", EXPERIMENT % "64")
         write("profile.lab", (EXPERIMENT % "64").replace("repeats   2", "repeats   1") + "profile yes\n")
         write("gpu.lab", EXPERIMENT % "64" + "device cuda\nprecision bf16\n")
-        for test in (test_alone, test_resume, test_same_again, test_changed, test_peers, test_profile, test_gpu, test_full, test_folders,
-                     test_nobody_stays, test_bad_input):
+        for test in (test_alone, test_resume, test_same_again, test_changed, test_peers, test_profile, test_gpu,
+                     test_full, test_folders, test_unbalanced, test_nobody_stays, test_bad_input):
             test()
         os.chdir("/")
     finish()

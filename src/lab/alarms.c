@@ -80,19 +80,31 @@ void alarm_put(finder *f, alarm_kind kind, const char *who, const char *format, 
 
 /* --- accuracy ------------------------------------------------------------------------------------------------ */
 
-/* What guessing reaches: a tenth, or two standard deviations on that many images, beyond 1 / classes. */
+/* What is reached without a look at the images: always the commonest class, or any. */
+static double chance_of(const result_cell *c)
+{
+    return fmax(c->most_frequent, 1.0 / (double)c->classes);
+}
+
+static const char *chance_words(const result_cell *c)
+{
+    return c->most_frequent > 0 ? "always the commonest class" : "guessing";
+}
+
+/* What chance reaches: a tenth, or two standard deviations on that many images, beyond it. Half of what it leaves to
+ * be learned is more than that, however few the images. */
 static double chance_limit(const result_cell *c)
 {
-    const double chance = 1.0 / (double)c->classes;
-    const double noise = c->test_images > 0 ? 2 * sqrt(chance * (1 - chance) / (double)c->test_images) : 0;
-    return chance + fmax(0.1 * chance, noise);
+    const double chance = chance_of(c), rest = 1 - chance;
+    const double noise = c->test_images > 0 ? 2 * sqrt(chance * rest / (double)c->test_images) : 0;
+    return chance + fmin(fmax(0.1 * fmin(chance, rest), noise), 0.5 * rest);
 }
 
 /* Where several are at chance and nobody is not, it is the experiment: one alarm for all. */
 static void check_chance_in(finder *f, int cell)
 {
     const result_cell *c = &f->r->cells[cell];
-    const shown chance = show_value(1.0 / (double)c->classes, UNIT_SHARE);
+    const shown chance = show_value(chance_of(c), UNIT_SHARE);
     double low = NAN, high = NAN;
     int at_chance = 0, count = 0;
     for (int i = 0; i < f->r->entry_count; i++) {
@@ -106,15 +118,16 @@ static void check_chance_in(finder *f, int cell)
     }
     f->looked[ALARM_CHANCE] |= count > 0;
     if (count > 1 && at_chance == count) {
-        alarm_put(f, ALARM_CHANCE, "", "%s: %s to %s of all %d, guessing gives %s", c->title,
-                  show_value(low, UNIT_SHARE).text, show_value(high, UNIT_SHARE).text, count, chance.text);
+        alarm_put(f, ALARM_CHANCE, "", "%s: %s to %s of all %d, %s gives %s", c->title,
+                  show_value(low, UNIT_SHARE).text, show_value(high, UNIT_SHARE).text, count, chance_words(c),
+                  chance.text);
         return;
     }
     for (int i = 0; i < f->r->entry_count; i++) {
         const result_entry *e = &f->r->entries[i];
         if (e->cell == cell && e->accuracy.median <= chance_limit(c))
-            alarm_put(f, ALARM_CHANCE, name_of(f, e), "%s: %s, guessing gives %s", c->title,
-                      show_value(e->accuracy.median, UNIT_SHARE).text, chance.text);
+            alarm_put(f, ALARM_CHANCE, name_of(f, e), "%s: %s, %s gives %s", c->title,
+                      show_value(e->accuracy.median, UNIT_SHARE).text, chance_words(c), chance.text);
     }
 }
 

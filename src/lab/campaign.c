@@ -109,6 +109,8 @@ static brasa_status store_cell_of(campaign *c, open_cell *x)
     lab_cell_json(&j, k);
     json_int(&j, "classes", x->info.classes);
     json_int(&j, "test_images", x->info.tests);
+    if (x->info.most_frequent > 0)
+        json_real(&j, "most_frequent", x->info.most_frequent);
     json_close(&j, '}');
     if (j.failed)
         return out_of_memory(c);

@@ -24,6 +24,7 @@ typedef struct campaign_peer {
 typedef struct campaign_info {
     const char *key; /* of network, optimizer, device and memory: one gate is enough for cells of one key */
     int64_t images, tests, classes;
+    double most_frequent; /* the share of the commonest class among the samples that test; 0: not known */
     const char *network_hash, *data_hash; /* as in store_cell */
     bool unwritable; /* it failed because its files could not be written: nobody's could, and the campaign ends */
 } campaign_info;

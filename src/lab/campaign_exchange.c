@@ -16,6 +16,7 @@ static brasa_status open_files(void *user, const lab_cell *cell, void **prepared
                                 .images = e->trains,
                                 .tests = e->tests,
                                 .classes = e->task.classes,
+                                .most_frequent = e->most_frequent,
                                 .network_hash = e->network_hash,
                                 .data_hash = e->data_hash};
     return status;

@@ -41,7 +41,9 @@ typedef struct exchange {
     task task;
     brasa_session *plan;   /* holds the optimizer with all its settings */
     int64_t trains, tests; /* samples of the split; of the first fold */
-    bool unwritable;       /* what failed is writing into the folder: a full disk, which is no fault of the cell */
+    double
+        most_frequent; /* the share of the commonest class among those that test, of the first fold; 0: none test */
+    bool unwritable;   /* what failed is writing into the folder: a full disk, which is no fault of the cell */
 } exchange;
 
 /* To be closed whatever came back. The cell must outlive it. */

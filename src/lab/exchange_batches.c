@@ -56,6 +56,22 @@ brasa_status exchange_make_split(exchange *e, int64_t fold, const char **path)
     return status;
 }
 
+/* What one answer, always the same, reaches on these samples. */
+static brasa_status find_most_frequent(exchange *e, const split *s)
+{
+    pool p = {.ctx = e->pool.ctx};
+    int32_t most = 0, *count = pool_get(&p, (size_t)e->task.classes + 1, sizeof *count);
+    if (!count)
+        return fail_memory(p.ctx, (size_t)e->task.classes * sizeof *count);
+    for (int32_t i = 0; i < s->tests; i++) {
+        int32_t *of = &count[e->task.set->label[s->test[i]]];
+        most = ++*of > most ? *of : most;
+    }
+    e->most_frequent = s->tests ? (double)most / s->tests : 0;
+    pool_free(&p);
+    return BRASA_OK;
+}
+
 /* --- batches ------------------------------------------------------------------------------------------------- */
 
 typedef struct batches {
@@ -148,6 +164,8 @@ brasa_status exchange_make_batches(exchange *e)
     e->tests = s.tests;
     const int64_t wish = e->cell->batch < 2 ? 2 : e->cell->batch > 4 ? 4 : e->cell->batch;
     b.size = (int32_t)(wish < s.trains ? wish : s.trains);
+    if (status == BRASA_OK)
+        status = find_most_frequent(e, &s);
     if (status == BRASA_OK)
         status = load(e, &s, &b);
     if (status == BRASA_OK)

@@ -298,6 +298,8 @@ static void json_cell(json *j, const result_cell *c)
     json_int(j, "images", c->images);
     json_int(j, "test_images", c->test_images);
     json_int(j, "classes", c->classes);
+    if (c->most_frequent > 0)
+        json_real(j, "most_frequent", c->most_frequent);
     json_close(j, '}');
 }
 

@@ -36,10 +36,11 @@ typedef struct result_function {
 
 typedef struct result_cell {
     lab_cell what;
-    int64_t images;      /* trained on in an epoch */
-    int64_t test_images; /* 0: not known */
-    int64_t classes;     /* 0: not known */
-    const char *title;   /* what tells it from the others of the campaign; by results_summarize */
+    int64_t images;       /* trained on in an epoch */
+    int64_t test_images;  /* 0: not known */
+    int64_t classes;      /* 0: not known */
+    double most_frequent; /* the share of the commonest class among the images that test; 0: not known */
+    const char *title;    /* what tells it from the others of the campaign; by results_summarize */
 } result_cell;
 
 /* One process: a cell, a peer, a repeat, a fold. */

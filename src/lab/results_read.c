@@ -72,6 +72,8 @@ static brasa_status read_member(json_scan *s, char *key, void *user)
         c->classes = (int64_t)number;
     else if (strcmp(key, "test_images") == 0)
         c->test_images = (int64_t)number;
+    else if (strcmp(key, "most_frequent") == 0)
+        c->most_frequent = number;
     else if (strcmp(key, "repeats") == 0)
         c->what.repeats = (int64_t)number;
     else if (strcmp(key, "seed") == 0)
