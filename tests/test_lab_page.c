@@ -326,7 +326,7 @@ TEST(on_a_gpu)
     CHECK_HAS(k.text, "\"gpu_busy\":{\"median\":0.91");
     drop(&k);
     CHECK(lab_export_csv(&c.r, keep, &k));
-    CHECK_HAS(k.text, ",gpu_energy_j,gpu_epoch_j,gpu_image_j,gpu_why\n");
+    CHECK_HAS(k.text, ",gpu_energy_j,gpu_epoch_j,gpu_image_j,gpu_why,finished\n");
     drop(&k);
     campaign_end(&c);
 }
@@ -445,6 +445,8 @@ TEST(csv)
     CHECK(lab_export_csv(&c.r, keep, &k));
     CHECK_INT(times(k.text, "\n"), 1 + c.r.row_count);
     CHECK_HAS(k.text, "experiment,network,data,images,batch,");
+    CHECK_HAS(k.text, ",finished\n");
+    CHECK_INT(times(k.text, ",yes\n"), c.r.row_count);
     CHECK_HAS(k.text, "main,alexnet,\"synth:fire,n=48\",48,1,2,");
     CHECK_HAS(k.text, ",eval_s,");
     CHECK_HAS(k.text, ",children,ctx_switches,faults,read_bytes,energy_j,epoch_j,image_j,energy_why,");
@@ -452,7 +454,9 @@ TEST(csv)
     CHECK(!strstr(k.text, "nan"));
     drop(&k);
     c.r.rows[0].reason = "a \"b\",\nc";
+    c.r.finished = false;
     CHECK(lab_export_csv(&c.r, keep, &k));
+    CHECK_INT(times(k.text, ",no\n"), c.r.row_count);
     CHECK_HAS(k.text, ",\"a \"\"b\"\",\nc\",");
     drop(&k);
     campaign_end(&c);

@@ -60,6 +60,7 @@ def look_at_store(folder):
     rows = list(csv.DictReader(io.StringIO(works("report", "study1-cpu", "--csv", where=folder))))
     check("CSV", len(rows) == 12 and rows[0]["peer"] == "brasa" and float(rows[0]["image_s"]) == 0.101
           and rows[0]["data"] == "synth:fire,n=791" and rows[0]["accuracy"] == "", rows[:1])
+    check("CSV of a campaign that is not finished", all(row["finished"] == "no" for row in rows), rows[:1])
     dear = list(csv.DictReader(io.StringIO(works("report", "--csv", "--price-per-hour", "72", where=folder))))
     check("costs", float(rows[0]["image_cost"]) == 0.00101 and float(dear[0]["image_cost"]) == 0.00202
           and float(rows[0]["epoch_cost"]) == 0.79891, (rows[0], dear[0]))

@@ -96,7 +96,7 @@ bool lab_export_csv(const lab_results *r, export_sink write, void *user)
         put_text(&o, k ? "," : "");
         put_text(&o, csv[k].name);
     }
-    put_text(&o, "\n");
+    put_text(&o, ",finished\n"); /* the campaign: a file of lines has no other place to say it */
     for (int i = 0; i < r->row_count; i++) {
         const result_row *row = &r->rows[i];
         const char *of_cell = (const char *)&r->cells[row->cell], *of_row = (const char *)row;
@@ -104,7 +104,7 @@ bool lab_export_csv(const lab_results *r, export_sink write, void *user)
             put_text(&o, k ? "," : "");
             put_csv_value(&o, &csv[k], (csv[k].of_cell ? of_cell : of_row) + csv[k].offset);
         }
-        put_text(&o, "\n");
+        put_text(&o, r->finished ? ",yes\n" : ",no\n");
     }
     numeric_leave(locale);
     return !o.failed;
