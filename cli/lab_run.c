@@ -67,18 +67,20 @@ static void tell_parity(const store_parity *p)
     print_line("gate  %s  %.*s: %s: %s", peer_name(p->peer, p->variant).text, length, p->network, word, p->detail);
 }
 
-/* Who takes part, and who does not. */
+/* Who takes part, and who does not and why: `brasa lab peers` may have asked another Python. */
 static void tell_peers(const lab *l)
 {
-    int here = 0, missing = 0;
+    int here = 0;
     for (int i = 0; i < l->count; i++)
         if (!l->peer[i].why)
             printf("%s%s%s%s %s", here++ ? ", " : "with ", l->peer[i].def->name, *l->peer[i].variant ? ":" : "",
                    l->peer[i].variant, l->peer[i].version);
+    if (here)
+        putchar('\n');
     for (int i = 0; i < l->count; i++)
         if (l->peer[i].why)
-            printf("%s%s", missing++ ? ", " : here ? "; without " : "without ", l->peer[i].def->name);
-    puts(missing ? " (`brasa lab peers` says why)" : "");
+            print_line("without %s%s%s: %s", l->peer[i].def->name, *l->peer[i].variant ? ":" : "", l->peer[i].variant,
+                       l->peer[i].why);
 }
 
 /* A row of somebody who is not here tells nothing new. */

@@ -189,7 +189,10 @@ def test_peers():
           [x[3] for x in got if x[1] == "pytorch"] == ["different"], (r.stdout, got))
     check("and one that is not here, too", [x[3] for x in got if x[1] == "caffe"] == ["absent"], (r.stdout, got))
     check("the terminal says why", "gate  pytorch" in r.stdout and ": different: " in r.stdout and
-          "without caffe" in r.stdout, r.stdout)
+          "\nwithout caffe: " in r.stdout, r.stdout)
+    none = run("run", "one.lab", "--peers", "brasa,pytorch=/bin/true", "--store", "true.db",
+               BRASA_LAB=os.path.abspath("runners"))
+    check("the reason, too, of a Python that is none", "\nwithout pytorch: /bin/true: " in none.stdout, none.stdout)
     check("rows are counted, those of the gate, too", [line.split("]")[0] for line in r.stdout.splitlines()
           if line.startswith("[")] in (["[1/4", "[2/3", "[3/3"], ["[1/3", "[2/3", "[3/3"]), r.stdout)
     report = json.loads(run("report", "--store", "three.db", "--json").stdout)
