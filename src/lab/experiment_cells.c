@@ -71,20 +71,34 @@ static brasa_status make_cell(experiment *e, const experiment_block *b, const in
     return make_key(e, c);
 }
 
+/* "FILE:LINE: experiment NAME"; what stands before the first block has no line of its own. */
+static void place_block(experiment *e, const experiment_block *b)
+{
+    if (b->line)
+        fail_prefix(e->ctx, "%.200s:%d: experiment %s", e->where, b->line, b->name);
+    else
+        fail_prefix(e->ctx, "%.200s: experiment %s", e->where, b->name);
+}
+
 /* How many cells a block has; 0 where something is missing, which is told. */
 static brasa_status count_cells(experiment *e, const experiment_block *b, int *count)
 {
     int64_t cells = 1;
     for (int i = 0; i < GRID; i++) {
         const int values = experiment_get(e, b, grid[i])->count;
-        if (!values)
-            return fail(e->ctx, BRASA_BAD_FILE, "%.200s: experiment %s: %s: a line is missing, with %s", e->where,
-                        b->name, experiment_fields[grid[i]].name, experiment_fields[grid[i]].takes);
+        if (!values) {
+            fail(e->ctx, BRASA_BAD_FILE, "%s: a line is missing, with %s", experiment_fields[grid[i]].name,
+                 experiment_fields[grid[i]].takes);
+            place_block(e, b);
+            return BRASA_BAD_FILE;
+        }
         cells *= values; /* six lists of at most 128: no overflow */
     }
-    if (cells > MAX_CELLS)
-        return fail(e->ctx, BRASA_BAD_FILE, "%.200s: experiment %s: more than %d cells", e->where, b->name,
-                    MAX_CELLS);
+    if (cells > MAX_CELLS) {
+        fail(e->ctx, BRASA_BAD_FILE, "more than %d cells", MAX_CELLS);
+        place_block(e, b);
+        return BRASA_BAD_FILE;
+    }
     *count = (int)cells;
     return BRASA_OK;
 }
