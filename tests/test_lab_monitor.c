@@ -539,6 +539,24 @@ TEST(gpu_in_epochs)
     unsetenv("BRASA_NVML");
 }
 
+/* Time whose energy nobody knows is left out: the counter gives it only from one reading to the next. */
+TEST(gpu_energy_that_fails_once)
+{
+    gpu g;
+    setenv("BRASA_NVML", TEST_FAKE_NVML, 1);
+    gpu_open(&g);
+    for (int clock = 0; clock < 6; clock++) {
+        setenv("FAKE_NVML_FAILS", clock == 3 ? "energy" : "", 1);
+        gpu_look(&g, is_this, NULL, clock, true);
+    }
+    const gpu_sums sums = gpu_sum_up(&g);
+    CHECK_CLOSE(sums.joules, 3 + 250.5, 1e-9); /* a second by its power, none of the one after */
+    CHECK_CLOSE(sums.power, (3 + 250.5) / 4, 1e-9);
+    gpu_close(&g);
+    unsetenv("FAKE_NVML_FAILS");
+    unsetenv("BRASA_NVML");
+}
+
 TEST(gpu_of_a_run)
 {
     start();

@@ -115,10 +115,10 @@ static void find_memory(gpu *g, bool (*mine)(const void *user, pid_t pid), const
     }
 }
 
-/* Joules since the last look. */
+/* Joules since the last look; NAN: the counter is there again, but was not then, or has begun anew. */
 static double energy_since(gpu *g, double seconds)
 {
-    double counter = NAN, joules = 0;
+    double counter = NAN, joules = NAN;
     const bool counted = nvml_energy(g->library, g->all[g->chosen], &counter);
     if (counted && counter >= g->counter)
         joules = counter - g->counter;
@@ -127,6 +127,7 @@ static double energy_since(gpu *g, double seconds)
     else if (!counted) {
         note(g, nvml_why(g->library));
         g->metered = false;
+        joules = 0;
     }
     g->counter = counted ? counter : NAN;
     return joules;
@@ -159,7 +160,7 @@ void gpu_look(gpu *g, bool (*mine)(const void *user, pid_t pid), const void *use
     }
     const bool first = isnan(g->last); /* nothing counts before the run has come to the GPU */
     const double seconds = first ? 0 : clock - g->last, joules = energy_since(g, seconds);
-    if (!first && epoch && g->in_epoch)
+    if (!first && epoch && g->in_epoch && !isnan(joules)) /* seconds without joules would make the power less */
         add_time(&g->epochs, &g->now, seconds, joules);
     g->last = clock;
     g->in_epoch = epoch;
