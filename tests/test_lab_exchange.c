@@ -382,6 +382,8 @@ TEST(made_once)
     REQUIRE(exchange_open(ctx, folder, &other, &f) == BRASA_OK);
     CHECK_INT(files_in(folder), files);
     CHECK_TEXT(f->key, e->key);
+    CHECK_TEXT(f->network_hash, e->network_hash);
+    CHECK_TEXT(f->data_hash, e->data_hash);
     exchange_close(f);
     other.mem = 300000000; /* who cannot be compared within that may be so within more */
     REQUIRE(exchange_open(ctx, folder, &other, &f) == BRASA_OK);
@@ -398,6 +400,8 @@ TEST(made_once)
     REQUIRE(exchange_open(ctx, folder, &other, &f) == BRASA_OK);
     CHECK_TEXT(f->graph, e->graph);
     CHECK_TEXT(f->arrays, e->arrays);
+    CHECK_TEXT(f->data_hash, e->data_hash);
+    CHECK(strcmp(f->network_hash, e->network_hash) != 0);
     CHECK(strcmp(f->weights, e->weights) != 0 && strcmp(f->batches, e->batches) != 0);
     exchange_close(f);
     other = c;
@@ -446,8 +450,18 @@ TEST(pictures)
     in_place.data = spec;
     exchange *f;
     REQUIRE(exchange_open(ctx, "elsewhere", &in_place, &f) == BRASA_OK);
-    CHECK(chdir(here) == 0);
     CHECK_TEXT(f->pictures, e->pictures);
+    /* Another file by the same name is another set. */
+    FILE *one = fopen(dataset_name(f->task.set, 3).text, "ab");
+    REQUIRE(one);
+    fputc(0, one);
+    fclose(one);
+    exchange *g;
+    REQUIRE(exchange_open(ctx, "elsewhere", &in_place, &g) == BRASA_OK);
+    CHECK(strcmp(f->data_hash, g->data_hash) != 0);
+    CHECK_TEXT(f->network_hash, g->network_hash);
+    CHECK(chdir(here) == 0);
+    exchange_close(g);
     exchange_close(f);
     exchange_close(e);
     pool_free(&p);
