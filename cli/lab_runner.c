@@ -24,6 +24,9 @@ static void tell_imported(runner *r)
         json_text(j, "onednn", library_onednn());
     json_text(j, "compiler", build_compiler());
     json_text(j, "loader", "one thread beside those that compute");
+    json_text(j, "pictures",
+              strcmp(r->errand->variant, "decoding") == 0 ? "decoded in every epoch"
+                                                          : "decoded once, then kept as bytes");
     json_close(j, '}');
     runner_end(r);
 }
@@ -43,7 +46,7 @@ static int do_errand(runner *r, const options *o, const errand *e)
     options chosen = *o;
     tuning kernels;
     chosen.quiet = true;
-    chosen.no_tune = o->no_tune || e->variant[0];
+    chosen.no_tune = o->no_tune || strcmp(e->variant, "untuned") == 0;
     tuning_start(&kernels, &chosen);
     r->errand = e;
     r->tuning = tuning_wish(&kernels);

@@ -92,6 +92,15 @@ def test_refusals():
     del os.environ["BRASA_BACKENDS"]
 
 
+def test_variants():
+    for variant, kernels, pictures in [("plain", "", "decoded once"), ("untuned", "the first that fit", "decoded once"),
+                                       ("decoding", "", "decoded in every epoch")]:
+        write_experiment(variant=variant)
+        code, lines, said = run("experiment.json")
+        detail = next((line["detail"] for line in lines if line["event"] == "imported"), {})
+        check(variant, code == 0 and kernels in detail["kernels"] and pictures in detail["pictures"], (code, detail, said))
+
+
 def test_failures():
     rows = [({"graph": "/nowhere/network.json"}, "/nowhere/network.json"), ({"weights": ""}, "No such file"),
             ({"optimizer": {"name": "sgdd", "lr": 1}}, "did you mean 'sgd'"), ({"steps": 4}, "samples.3"),
@@ -161,6 +170,7 @@ with tempfile.TemporaryDirectory() as folder:
     os.chdir(folder)
     test_check()
     test_refusals()
+    test_variants()
     test_failures()
     test_train()
     os.chdir("/")

@@ -13,7 +13,10 @@ enum { MAX_PEERS = 32, MAX_PATH = 4096, MAX_ENTRY = 2048 };
 static const double ask_seconds = 60; /* some take ten to import */
 
 static const peer_def table[] = {
-    {.name = "brasa", .title = "Brasa", .variants = "plain", .role = "the program itself, by the same rules"},
+    {.name = "brasa",
+     .title = "Brasa",
+     .variants = "plain untuned decoding",
+     .role = "the program itself, by the same rules"},
     {.name = "pytorch",
      .title = "PyTorch",
      .module = "torch",

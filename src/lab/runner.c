@@ -26,12 +26,21 @@ void runner_say(runner *r, const char *event, const char *key, const char *text)
     runner_end(r);
 }
 
+/* Of peers.c, and none: the plain one. */
+static bool is_variant(const char *word)
+{
+    static const char *const known[] = {"", "plain", "untuned", "decoding"};
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+        if (strcmp(word, known[i]) == 0)
+            return true;
+    return false;
+}
+
 bool runner_takes(runner *r)
 {
     const errand *e = r->errand;
-    brasa_status status = e->variant[0] && strcmp(e->variant, "untuned") != 0
-                              ? fail(r->ctx, BRASA_NOT_FOUND, "Brasa has no such variant")
-                              : BRASA_OK;
+    brasa_status status =
+        !is_variant(e->variant) ? fail(r->ctx, BRASA_NOT_FOUND, "Brasa has no such variant") : BRASA_OK;
     if (status == BRASA_OK && strcmp(e->device, "cpu") != 0)
         status = brasa_context_use(r->ctx, e->device);
     if (status == BRASA_OK)

@@ -118,6 +118,8 @@ static brasa_status make_ready(lesson *l)
         status = session_load_fresh(u->session, r->errand->weights, NULL, NULL);
     if (status == BRASA_OK)
         status = unit_share_memory(&l->training);
+    if (status == BRASA_OK && strcmp(r->errand->variant, "decoding") == 0)
+        unit_keep_nothing(&l->training);
     if (status == BRASA_OK)
         status = unit_furnish(&l->training);
     l->compiled = train_clock() - begin;

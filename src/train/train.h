@@ -208,6 +208,8 @@ brasa_status unit_evaluate_at_once(training *t, const brasa_session_options *o, 
 brasa_status unit_share_memory(training *t);
 /* unit_memory.c: after all, pictures do not stay on the device: the host keeps them. */
 void unit_come_anew(training *t);
+/* unit_memory.c: nor does the host: they are decoded in every epoch. */
+void unit_keep_nothing(training *t);
 /* unit_memory.c: whether the session and the loaders need more than the budget. */
 bool unit_over_budget(const training *t);
 /* unit_memory.c: how the set is fed, with so many bytes for kept pictures. */

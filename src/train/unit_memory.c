@@ -231,6 +231,13 @@ void unit_come_anew(training *t)
     share_host(t, KEPT_BYTES);
 }
 
+void unit_keep_nothing(training *t)
+{
+    if (t->unit.stay_bytes)
+        unit_come_anew(t);
+    share_host(t, 0);
+}
+
 bool unit_over_budget(const training *t)
 {
     const int64_t budget = t->unit.budget;
