@@ -69,6 +69,27 @@ TEST(lines_become_figures)
     stop();
 }
 
+/* Details with nothing in them but white space get no comma. */
+TEST(details_that_are_empty)
+{
+    static const char *const blanks[] = {"", " ", "\\t", " \\r \\t"};
+    start();
+    for (size_t i = 0; i < sizeof blanks / sizeof blanks[0]; i++) {
+        CASE("'%s'", blanks[i]);
+        process_result r;
+        char script[200];
+        snprintf(script, sizeof script,
+                 "printf '{\"event\":\"imported\",\"at\":1,\"python\":\"3.11\",\"detail\":{%s}}\\n'; "
+                 "echo '{\"event\":\"done\",\"at\":2}'",
+                 blanks[i]);
+        CHECK_STATUS(run_shell(script, (process_request){.seconds = 20}, &r), BRASA_OK);
+        CHECK_TEXT(r.status, "done");
+        CHECK_TEXT(r.account.detail, "{\"python\": \"3.11\"}");
+        process_free(&r);
+    }
+    stop();
+}
+
 TEST(programs_that_are_not_there)
 {
     start();

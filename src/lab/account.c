@@ -44,7 +44,7 @@ static bool keep(account *a, const char **to, const char *text)
 bool account_add_detail(account *a, const char *key, const char *value)
 {
     const char *rest = a->detail && a->detail[0] == '{' ? a->detail + 1 : "}";
-    rest += strspn(rest, " ");
+    rest += strspn(rest, " \t\r\n"); /* all that JSON lets stand between */
     const char *all = pool_text(a->pool, "{\"%s\": \"%s\"%s%s", key, value, *rest == '}' ? "" : ", ", rest);
     a->detail = all ? all : a->detail;
     return all;
