@@ -363,6 +363,14 @@ def test_learning(peer, python, small, table):
           and epochs[0]["steps"] == 2 and tests[0]["images"] == 4 and of(lines, "first_step"), (status, lines, said))
 
 
+def test_flags(python, table):
+    """Without a compiler Aesara would be refused: the user's flags are not among the runner's."""
+    os.environ["AESARA_FLAGS"] = "cxx="
+    lines = many("aesara", python, [table.experiment("check", "g.json")])[0]
+    del os.environ["AESARA_FLAGS"]
+    check("aesara: no flags of the user", last(lines) == "done", lines[-1:])
+
+
 def test_frameworks(folder):
     from lab_exchange import Exchange
     networks = {name: Exchange(os.path.join(folder, name), name) for name in ("small", "wide", "classic", "table")}
@@ -385,6 +393,8 @@ def test_frameworks(folder):
         if peer in ("pytorch", "tensorflow", "jax"):
             test_precisions(peer, python, networks["wide"], reference["wide"])
             test_profile(peer, python, networks["small"])
+        if peer == "aesara":
+            test_flags(python, networks["table"])
         test_optimizers(peer, python, networks["table"])
         test_learning(peer, python, networks["small"], networks["table"])
 

@@ -104,6 +104,54 @@ TEST(programs_that_are_not_there)
     stop();
 }
 
+/* The user's settings that would make a framework faster or slower stay outside; the lab's own come in. */
+TEST(speed_is_not_inherited)
+{
+    static const char *const out[] = {
+        "TF_ENABLE_ONEDNN_OPTS",
+        "JAX_DISABLE_JIT",
+        "XLA_FLAGS",
+        "TORCHINDUCTOR_MAX_AUTOTUNE",
+        "TORCH_LOGS",
+        "PYTORCH_ALLOC_CONF",
+        "DNNL_VERBOSE",
+        "ONEDNN_MAX_CPU_ISA",
+        "AESARA_FLAGS",
+        "AESARARC",
+        "THEANO_FLAGS",
+        "KERAS_BACKEND",
+        "MXNET_CUDNN_AUTOTUNE",
+        "FLAGS_use_mkldnn",
+        "MALLOC_ARENA_MAX",
+        "GLIBC_TUNABLES",
+        "LD_PRELOAD",
+        "CUBLAS_WORKSPACE_CONFIG",
+        "CUDNN_LOGLEVEL_DBG",
+        "NVIDIA_TF32_OVERRIDE",
+    };
+    static const char *const in[] = {"CUDA_VISIBLE_DEVICES", "LD_LIBRARY_PATH", "BRASA_TORCH_PYTHON", "FAKE_NVML_GB"};
+    const int outs = sizeof out / sizeof out[0], ins = sizeof in / sizeof in[0];
+    const char *const more[] = {"TF_NUM_INTEROP_THREADS=3", NULL};
+    char line[64];
+    start();
+    for (int i = 0; i < outs + ins; i++)
+        setenv(i < outs ? out[i] : in[i - outs], "of_the_user", 1);
+    process_result r;
+    CHECK_STATUS(run_shell("env | grep -e of_the_user -e ^TF_ >&2; echo '{\"event\":\"done\",\"at\":1}'",
+                           (process_request){.environment = more}, &r),
+                 BRASA_OK);
+    for (int i = 0; i < outs + ins; i++) {
+        const char *name = i < outs ? out[i] : in[i - outs];
+        CASE("%s", name);
+        snprintf(line, sizeof line, "%s=of_the_user\n", name);
+        CHECK((strstr(r.tail, line) != NULL) == (i >= outs));
+        unsetenv(name);
+    }
+    CHECK_HAS(r.tail, "TF_NUM_INTEROP_THREADS=3\n");
+    process_free(&r);
+    stop();
+}
+
 TEST(environment_is_clean)
 {
     start();

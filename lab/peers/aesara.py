@@ -201,7 +201,7 @@ def update(rule, p, g, steps):
 
 
 def blas():
-    """Flags that link what SciPy brings, where the user names no other library."""
+    """Flags that link what SciPy brings."""
     scipy = importlib.util.find_spec("scipy")
     folder = os.path.join(os.path.dirname(os.path.dirname(scipy.origin)), "scipy.libs") if scipy else ""
     found = [name for name in (os.listdir(folder) if os.path.isdir(folder) else []) if name.startswith("libopenblas")]
@@ -214,11 +214,10 @@ class Aesara(runner.Peer):
 
     def setup(self, e):
         global aesara, at, nnet, pool_2d, bn
-        self.e, threads, flags = e, e["threads"], os.environ.get("AESARA_FLAGS", "")
+        self.e, threads, library = e, e["threads"], blas()
         os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = str(threads)
-        if "blas__ldflags" not in flags and blas():
-            flags = ",".join(filter(None, [flags, "blas__ldflags=" + blas()]))
-        os.environ["AESARA_FLAGS"] = ",".join(filter(None, [flags, "floatX=float32", "openmp=%s" % (threads > 1)]))
+        flags = ["blas__ldflags=" + library] if library else []
+        os.environ["AESARA_FLAGS"] = ",".join(flags + ["floatX=float32", "openmp=%s" % (threads > 1)])  # and no other's
         import aesara
         import aesara.tensor as at
         from aesara.sandbox.rng_mrg import MRG_RandomStream

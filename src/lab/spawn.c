@@ -14,7 +14,8 @@ extern char **environ;
 
 /* --- the environment ----------------------------------------------------------------------------------------- */
 
-/* Whether a variable of ours would change what a runner measures, or what it finds. */
+/* Whether a variable of ours would change what a runner measures, or what it finds. Where libraries and GPUs are
+ * (LD_LIBRARY_PATH, CUDA_VISIBLE_DEVICES) is the machine's affair, and stays. */
 static bool left_out(const char *variable)
 {
     static const char *const starts[] = {
@@ -23,6 +24,7 @@ static bool left_out(const char *variable)
         "PYTHONSTARTUP=",
         "PYTHONNOUSERSITE=",
         "PYTHONDONTWRITEBYTECODE=",
+        /* threads and libraries of mathematics */
         "OMP_",
         "GOMP_",
         "KMP_",
@@ -32,10 +34,27 @@ static bool left_out(const char *variable)
         "BLIS_",
         "VECLIB_",
         "NUMEXPR_",
-        "TF_NUM_",
+        "DNNL_",
+        "ONEDNN_",
+        "CUBLAS_",
+        "CUBLASLT_",
+        "CUDNN_",
+        "NVIDIA_TF32_OVERRIDE=",
+        /* switches of frameworks; AESARA and THEANO: AESARARC is one, too */
+        "TF_",
+        "KERAS_",
+        "JAX_",
+        "XLA_",
+        "TORCH",
+        "PYTORCH_",
         "MXNET_",
         "FLAGS_",
-        "XLA_FLAGS=",
+        "AESARA",
+        "THEANO",
+        /* how memory is taken, and what is loaded before all */
+        "MALLOC_",
+        "GLIBC_TUNABLES=",
+        "LD_PRELOAD=",
     };
     for (size_t i = 0; i < sizeof starts / sizeof starts[0]; i++)
         if (strncmp(variable, starts[i], strlen(starts[i])) == 0)
