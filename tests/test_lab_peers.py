@@ -95,6 +95,28 @@ runner.main(Tiny())
 """
 
 
+# What reading arrays takes at most, beside what it gives; and how far that is from the formula.
+ARRAYS = """
+import json, sys, tracemalloc
+sys.path.insert(0, %r)
+import runner, numpy
+e = json.load(open(sys.argv[1]))
+raw, split = runner.safetensors(e["data"]["file"])["samples"], runner.safetensors(e["split"])
+runner.PIECE = 4000
+tracemalloc.start()
+data = runner.Data(e)
+parts = {which: data.part(which).samples() for which in ("train", "test")}
+most, kept = tracemalloc.get_traced_memory()[1], sum(part.nbytes for part in parts.values())
+mean, std = (numpy.float32(e["data"].get(word, [other])) for word, other in (("mean", 0), ("std", 1)))
+wide = (-1,) + (1,) * (raw.ndim - 2)
+far = [float(abs((raw[split[which]] * numpy.float32(e["data"].get("scale", 1)) - mean.reshape(wide)) /
+                 std.reshape(wide) - part).max()) for which, part in parts.items()]
+last = data.part("test").samples(channels_last=True)
+far.append(float(abs((last.transpose(0, 3, 1, 2) if last.ndim == 4 else last) - parts["test"]).max()))
+print(json.dumps({"event": "read", "share": most / kept, "far": max(far), "type": str(parts["test"].dtype)}))
+"""
+
+
 def has(python, modules):
     ask = "import importlib.util as u, sys; sys.exit(not all(map(u.find_spec, %r)))" % (modules,)
     try:
@@ -206,6 +228,16 @@ def test_protocol(python, folder, exchange):
     losses = [line["loss"] for line in of(tiny(variant="nan")[1], "loss")]
     check("no NaN in JSON", losses == [None] * 3, losses)
     test_loop(tiny, exchange)
+
+
+def test_arrays(python, *exchanges):
+    """Every sample once, as a float: the peak of a run must not be what the runner copies."""
+    for exchange in exchanges:
+        path = exchange.experiment("train", data=exchange.arrays(2000, 900))
+        status, lines, said = run(python, "-c", ARRAYS % PEERS, path)
+        read = (of(lines, "read") or [{}])[0]
+        check("arrays of " + exchange.name, read and read["far"] < 1e-5 and read["type"] == "float32", (read, said))
+        check("memory of " + exchange.name, read and read["share"] < 1.8, (read, said))
 
 
 def test_loop(tiny, exchange):
@@ -375,6 +407,7 @@ def test_frameworks(folder):
     from lab_exchange import Exchange
     networks = {name: Exchange(os.path.join(folder, name), name) for name in ("small", "wide", "classic", "table")}
     test_protocol(sys.executable, folder, networks["small"])
+    test_arrays(sys.executable, networks["small"], networks["table"])
     reference, asked = {}, [peer for peer in MODULES if peer == "pytorch" or peer in (sys.argv[1:] or MODULES)]
     for peer in asked:
         python = find(peer)

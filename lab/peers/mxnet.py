@@ -272,7 +272,7 @@ class MXNet(runner.Peer):
         if part.files is not None:
             return data.DataLoader(Pictures(part), self.e["batch"], shuffle=part.train, last_batch="keep",
                                    num_workers=self.workers)
-        whole = data.ArrayDataset(part.samples, part.labels)
+        whole = data.ArrayDataset(part.samples(), part.labels)
         return data.DataLoader(whole, self.e["batch"], shuffle=part.train, last_batch="keep")
 
     def step(self, x, y):

@@ -135,7 +135,7 @@ def pictures(part):
 
 class Arrays:
     def __init__(self, part):
-        self.samples, self.labels = part.samples, part.labels
+        self.samples, self.labels = part.samples(), part.labels
 
     def __len__(self):
         return len(self.labels)

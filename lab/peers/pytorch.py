@@ -221,7 +221,7 @@ class PyTorch(runner.Eager):
         if part.files is not None:
             return data.DataLoader(pictures(part), batch, shuffle=part.train, generator=order, pin_memory=pin,
                                    num_workers=self.workers, multiprocessing_context="fork", persistent_workers=True)
-        whole = data.TensorDataset(torch.from_numpy(part.samples), torch.from_numpy(part.labels))
+        whole = data.TensorDataset(torch.from_numpy(part.samples()), torch.from_numpy(part.labels))
         sampler = data.RandomSampler(whole, generator=order) if part.train else data.SequentialSampler(whole)
         return data.DataLoader(whole, None, sampler=data.BatchSampler(sampler, batch, False), pin_memory=pin)
 

@@ -19,6 +19,7 @@ MEMORY = re.compile("out of memory|not enough memory|n.t allocate|cannot allocat
                     "failed to allocate|bad_alloc|resource_?exhausted|MemoryError|alloc_failed", re.I)
 
 
+PIECE = 1 << 20  # numbers of the data that are made ready at once
 PROFILE_MOST = 40  # functions that are told, the longest first
 
 
@@ -64,19 +65,28 @@ def one_line(error):
 TYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", "U8": "u1"}
 
 
-def safetensors(path):
-    """name -> array. The arrays share one buffer."""
+def header(path):
+    """name -> type, shape, place in the file; of safetensors."""
     with open(path, "rb") as file:
-        header = json.loads(file.read(struct.unpack("<Q", file.read(8))[0]).decode())
-        data = numpy.fromfile(file, "u1")
-    header.pop("__metadata__", None)
-    arrays = {}
-    for name, t in header.items():
+        size = struct.unpack("<Q", file.read(8))[0]
+        said = json.loads(file.read(size).decode())
+    said.pop("__metadata__", None)
+    for name, t in said.items():
         if t["dtype"] not in TYPES:
             raise ValueError("%s: '%s' is of type %s" % (path, name, t["dtype"]))
-        first, last = t["data_offsets"]
-        arrays[name] = data[first:last].view(TYPES[t["dtype"]]).reshape(t["shape"])
-    return arrays
+    return {name: (TYPES[t["dtype"]], t["shape"], 8 + size + t["data_offsets"][0]) for name, t in said.items()}
+
+
+def stored(file, kind, shape, place):
+    """One array of a file."""
+    file.seek(place)
+    return numpy.fromfile(file, kind, int(numpy.prod(shape, dtype="int64"))).reshape(shape)
+
+
+def safetensors(path, only=None):
+    """name -> array, of all or of the one that is asked for."""
+    with open(path, "rb") as file:
+        return {name: stored(file, *where) for name, where in header(path).items() if only in (None, name)}
 
 
 class Node:
@@ -132,23 +142,25 @@ class Network:
 
 
 class Data:
-    """Samples with labels: pictures (files: paths) or arrays (samples: float32, scaled and normalized). part() gives
-    a selection of the same class, for training or for evaluation."""
+    """Samples with labels: pictures (files: paths) or arrays, which samples() gives. part() gives a
+    selection of the same class, for training or for evaluation.
+
+    Arrays are read from their file when they are asked for: what a run takes is to be what its framework needs, and
+    not what is copied here."""
 
     def __init__(self, e):
         d = e["data"]
         self.kind, self.settings, self.train, self.channels = d["kind"], d, True, d.get("channels", 3)
         self.scale = d.get("scale") or (1 / 255 if self.kind == "pictures" else 1)
         self.mean, self.std = numpy.float32(d.get("mean") or [0]), numpy.float32(d.get("std") or [1])
-        self.files = self.samples = None
+        self.files = None
         if self.kind == "pictures":
             with open(d["list"], encoding="utf-8", errors="surrogateescape") as file:
                 rows = [line.rstrip("\n").split(" ", 1) for line in file if line.strip()]
             self.files = numpy.array([os.path.join(d["folder"], row[1]) for row in rows])
             self.labels = numpy.array([int(row[0]) for row in rows], "int64")
         else:
-            tensors = safetensors(d["file"])
-            self.samples, self.labels = self.normal(tensors["samples"]), tensors["labels"].astype("int64")
+            self.labels = safetensors(d["file"], "labels")["labels"].astype("int64")
         split = safetensors(e["split"])
         self.indices = {"train": split["train"], "test": split.get("test", split["train"][:0])}
 
@@ -164,10 +176,38 @@ class Data:
     def part(self, which):
         part, chosen = object.__new__(Data), self.indices[which]
         part.__dict__.update(self.__dict__)
-        part.train, part.labels = which == "train", self.labels[chosen]
+        part.train, part.chosen, part.labels = which == "train", chosen, self.labels[chosen]
         part.files = self.files[chosen] if self.files is not None else None
-        part.samples = self.samples[chosen] if self.samples is not None else None
         return part
+
+    def pieces(self):
+        """Of a part of arrays: pairs of places in the part, and the samples there, as normal() makes them. They come
+        in the order of the file."""
+        path, order = self.settings["file"], numpy.argsort(self.chosen, kind="mergesort")
+        kind, (count, *shape), place = header(path)["samples"]
+        size = int(numpy.prod(shape, dtype="int64"))
+        rows, chosen = max(1, PIECE // max(1, size)), self.chosen[order]
+        with open(path, "rb") as file:
+            for first in range(0, count, rows):
+                a, b = numpy.searchsorted(chosen, (first, first + rows))
+                if a < b:
+                    start = place + first * size * numpy.dtype(kind).itemsize
+                    raw = stored(file, kind, [min(rows, count - first)] + shape, start)
+                    yield order[a:b], self.normal(raw[chosen[a:b] - first])
+
+    def samples(self, channels_last=False):
+        """Of a part of arrays: all of them, float32, scaled and normalized. Their place is one that frameworks take as
+        it is (a multiple of 64), where they would copy others."""
+        shape = [len(self)] + header(self.settings["file"])["samples"][1][1:]
+        turned = [0, 2, 3, 1] if channels_last and len(shape) == 4 else range(len(shape))
+        shape = [shape[axis] for axis in turned]
+        size = 4 * int(numpy.prod(shape, dtype="int64"))
+        room = numpy.empty(size + 64, "u1")
+        first = -room.ctypes.data % 64
+        made = room[first:first + size].view("float32").reshape(shape)
+        for places, some in self.pieces():
+            made[places] = some.transpose(turned)
+        return made
 
     def __len__(self):
         return len(self.labels)
@@ -179,6 +219,7 @@ class Loader:
 
     def __init__(self, part, batch, seed, threads):
         self.part, self.batch, self.seed, self.epoch = part, batch, seed, 0
+        self.samples = part.samples() if part.files is None else None
         self.pool = concurrent.futures.ThreadPoolExecutor(loader_threads(threads))
 
     def picture(self, path, draw):
@@ -199,8 +240,8 @@ class Loader:
         return self.part.normal(pixels.reshape(high, wide, -1).transpose(2, 0, 1))
 
     def make(self, chosen, seed):
-        if self.part.samples is not None:
-            return self.part.samples[chosen], self.part.labels[chosen]
+        if self.samples is not None:
+            return self.samples[chosen], self.part.labels[chosen]
         draw = numpy.random.RandomState(seed)
         return numpy.stack([self.picture(self.part.files[i], draw) for i in chosen]), self.part.labels[chosen]
 

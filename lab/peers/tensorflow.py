@@ -285,8 +285,10 @@ class TensorFlow(runner.Peer):
     def loader(self, part):
         """Arguments for fit(), a data set or arrays, and the number of images."""
         if part.files is None:
-            x = part.samples.transpose(0, 2, 3, 1) if part.samples.ndim == 4 else part.samples
-            return {"x": tf.constant(x), "y": tf.constant(part.labels), "batch_size": self.e["batch"]}, len(part)
+            x = part.samples(channels_last=True)
+            # On the processor the tensor is the array itself: tf.constant() would hold it three times for a while.
+            x = tf.constant(x) if self.gpu else tf.experimental.dlpack.from_dlpack(x.__dlpack__())
+            return {"x": x, "y": tf.constant(part.labels), "batch_size": self.e["batch"]}, len(part)
         files = tf.data.Dataset.from_tensor_slices(([os.fsencode(str(f)) for f in part.files], part.labels))
         if part.train:
             files = files.shuffle(len(part), seed=self.e["seed"])
