@@ -31,8 +31,11 @@ kind = runpy.run_path(%r)[%r]
 lines = runner.Lines()
 for path in sys.argv[1:]:
     lines.say("start")
+    peer = kind()
+    if path.endswith("cold.json"):
+        peer.warm_test = lambda batches, rest: None
     try:
-        runner.run(kind(), json.load(open(path)), lines)
+        runner.run(peer, json.load(open(path)), lines)
     except runner.Refused as why:
         lines.say("refused", why=str(why))
 """
@@ -76,9 +79,11 @@ class Tiny(runner.Peer):
         return runner.Loader(part, self.e["batch"], self.e["seed"], self.e["threads"])
 
     def step(self, x, y):
+        print("step", len(y), end=";")
         return float("nan") if self.e["variant"] == "nan" else float(len(y))
 
     def test(self, x, y):
+        print("test", len(y), end=";")
         return x.mean(), (y == 0).sum()
 
     def device_peak(self):
@@ -249,6 +254,13 @@ def test_loop(tiny, exchange):
     check("epochs", [(e["epoch"], e["images"], e["steps"]) for e in epoch] == [(1, 10, 3), (2, 10, 3)], epoch)
     check("the mean loss counts images", abs(epoch[0]["loss"] - (4 * 4 + 4 * 4 + 2 * 2) / 10) < 1e-9, epoch[0])
     check("evaluation", [t["images"] for t in test] == [5, 5] and test[0]["loss"] == test[1]["loss"], test)
+    warm, epoch_of = "test 4;test 1;", "step 4;step 4;step 2;test 4;test 1;"
+    check("an evaluation before they are timed", "step 4;" * 3 + warm + epoch_of * 2 in said, said)
+    _, lines, said = tiny("train", data=exchange.arrays(10, 5), epochs=1)
+    phases = [line["phase"] for line in of(lines, "phase")]
+    check("also without a warm-up", warm + epoch_of in said and phases == ["load", "warmup", "epoch", "evaluation"],
+          (phases, said))
+    check("of the only batch", "test 3;step 4" in tiny("train", data=exchange.arrays(10, 3), epochs=1)[2])
     _, lines, _ = tiny("train", data=exchange.arrays(10, 0), epochs=1)
     check("no test part, no warm-up", not of(lines, "evaluation") and not of(lines, "first_step")
           and last(lines) == "done", lines)
@@ -377,6 +389,17 @@ def test_profile(peer, python, small):
         check(peer + ": why there is no profile", status == 0 and told[0].get("why") and not found, (status, lines[-3:], said))
 
 
+def test_evaluation(peer, python, network):
+    """The evaluation that is not timed changes no weights, no running statistics, and nothing that is drawn."""
+    e = dict(data=network.arrays(40, 11), epochs=2, optimizer=O)
+    warm, cold = many(peer, python, [network.experiment("train", name, **e) for name in ("warm.json", "cold.json")])
+    if peer in PARTIAL and last(warm) == "refused":
+        return
+    figures = [[line["loss"] for line in of(lines, "epoch") + of(lines, "evaluation")] for lines in (warm, cold)]
+    check(peer + ": a warm evaluation", len(figures[0]) == len(figures[1]) == 4 and all(
+        abs(a - b) < 1e-4 * abs(b) for a, b in zip(*figures)), (figures, warm[-1:], cold[-1:]))
+
+
 def test_learning(peer, python, small, table):
     from small_data import png
     e = dict(optimizer=dict(O, lr=0.02, momentum=0.9), batch=8)
@@ -429,6 +452,7 @@ def test_frameworks(folder):
         if peer == "aesara":
             test_flags(python, networks["table"])
         test_optimizers(peer, python, networks["table"])
+        test_evaluation(peer, python, networks["wide"])
         test_learning(peer, python, networks["small"], networks["table"])
 
 

@@ -223,6 +223,9 @@ class Paddle(runner.Eager):
         """By a loader without workers: one with them cannot begin anew before it came to its end."""
         return [next(iter(paddle.io.DataLoader(batches.dataset, batch_size=self.e["batch"], shuffle=True)))]
 
+    def warm_test(self, batches, rest):
+        super().warm_test(paddle.io.DataLoader(batches.dataset, batch_size=self.e["batch"]), rest)  # see first()
+
     def clear(self):
         self.optimizer.clear_grad()
 

@@ -225,6 +225,10 @@ class PyTorch(runner.Eager):
         sampler = data.RandomSampler(whole, generator=order) if part.train else data.SequentialSampler(whole)
         return data.DataLoader(whole, None, sampler=data.BatchSampler(sampler, batch, False), pin_memory=pin)
 
+    def warm_test(self, batches, rest):
+        with torch.random.fork_rng(devices=[]):  # DataLoader draws a number that dropout would have had
+            super().warm_test(batches, rest)
+
     def clear(self):
         self.optimizer.zero_grad(set_to_none=True)
 

@@ -515,6 +515,13 @@ class Peer:
         for x, y in first:
             self.step(x, y)
 
+    def warm_test(self, batches, rest):
+        """An evaluation of the first batch of the test part, and of so many of it as its last batch has, where that is
+        smaller: so nothing is compiled in those that are timed. Nothing may be learnt, nor drawn that learning draws
+        from."""
+        x, y = next(iter(batches))
+        self.evaluate([(x, y), (x[:rest], y[:rest])] if rest else [(x, y)])
+
     def fit(self, learn, test, epochs, report):
         """Trains; test is None where nothing is tested. report.begin("epoch" or "evaluation", n) starts the clock,
         report.epoch() and report.evaluation() with what they were given stop it."""
@@ -680,9 +687,11 @@ def train(peer, e, lines):
     data = Data(e)
     learn, warmup = peer.loader(data.part("train")), e.get("warmup_steps", 0)
     test = peer.loader(data.part("test")) if len(data.indices["test"]) else None
-    count = len(data.indices["train"])
+    # Of the last batch of each part: 0 where it is a whole one, or the only one.
+    rest = {which: len(chosen) % e["batch"] if len(chosen) > e["batch"] else 0
+            for which, chosen in data.indices.items()}
     del data
-    first = peer.first(learn, count % e["batch"] if count > e["batch"] else 0) if warmup else None
+    first = peer.first(learn, rest["train"]) if warmup else None
     for step in range(warmup):
         if step < 2:
             report.begin("warmup" if step else "first_step")
@@ -691,6 +700,10 @@ def train(peer, e, lines):
         if step == 0:
             lines.say("first_step", seconds=report.seconds())
             first = first[:1]
+    if test is not None:
+        if warmup < 2:
+            report.begin("warmup")
+        peer.warm_test(test, rest["test"])
     peer.fit(learn, test, e["epochs"], report)
     if e.get("profile"):
         profile(peer, learn, report, lines)

@@ -308,6 +308,14 @@ class TensorFlow(runner.Peer):
         for arguments in first:
             self.model.fit(verbose=0, **arguments)
 
+    def warm_test(self, batches, rest):
+        """A whole batch and the last one in one set, as evaluation has them: a set of one size is traced otherwise."""
+        some, images = batches
+        few = min(images, self.e["batch"] + rest)
+        self.model.evaluate(verbose=0, **(
+            dict(some, x=some["x"][:few], y=some["y"][:few]) if "y" in some else
+            {"x": some["x"].unbatch().take(few).batch(self.e["batch"])}))
+
     def sync(self):
         if self.gpu:
             tf.test.experimental.sync_devices()
