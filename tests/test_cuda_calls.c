@@ -11,6 +11,9 @@
 #ifndef BRASA_VERSION
 #define BRASA_VERSION "none"
 #endif
+#ifndef BRASA_SHARED
+#define BRASA_SHARED "none"
+#endif
 #include "backend/cuda/cuda.c"
 #include "backend/cuda/memory.c"
 #include "backend/cuda/steps.c"
