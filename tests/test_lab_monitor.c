@@ -335,6 +335,16 @@ static void share_for_a_moment(void)
     pause_for_a_second();
 }
 
+/* As a loader that starts its worker anew in every epoch, and is alone in between, where PSS is asked for, too. */
+static void share_twice(void)
+{
+    int how;
+    touch(48 * MB);
+    waitpid(run_child(pause_for_a_second), &how, 0);
+    sleep_for(1.3);
+    waitpid(run_child(sleep_shortly), &how, 0);
+}
+
 /* As a runner whose peak falls between two looks, and that has asked another program for something before. */
 static void have_much_for_a_moment(void)
 {
@@ -375,6 +385,10 @@ TEST(memory_of_a_run)
     monitor_totals t = totals_of(share_for_a_moment);
     if (t.peak_pss < 0)
         SKIP("PSS cannot be read here");
+    CHECK(t.peak_rss > 90 * MB);
+    CHECK(t.peak_memory > 48 * MB && t.peak_memory < 80 * MB);
+    CASE("also when there are several again");
+    t = totals_of(share_twice);
     CHECK(t.peak_rss > 90 * MB);
     CHECK(t.peak_memory > 48 * MB && t.peak_memory < 80 * MB);
     CASE("a child hides no peak of the kernel's");

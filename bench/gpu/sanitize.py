@@ -170,8 +170,9 @@ def read_covered(path, sources):
     heads = [f"sources {tool} {found}" for tool, found in sorted(sources.items())]
     known = [tool for tool, head in zip(sorted(sources), heads) if head in lines]
     covered = [line for line in lines if line.split()[0] in known]
-    with open(path, "w") as file:
+    with open(path + ".new", "w") as file:
         file.writelines(line + "\n" for line in heads + covered)
+    os.replace(path + ".new", path)  # hours of a GPU are in it
     return set(covered)
 
 

@@ -142,11 +142,13 @@ static void read_pss(monitor *m, store_sample *s)
     }
     s->pss = sum;
     m->pss_bytes = s->rss;
-    m->pss_less = sum >= 0 ? most(s->rss - sum, 0) : 0;
-    m->pss_processes = s->processes;
-    m->pss_most = most(m->pss_most, s->processes);
     if (s->processes == 1 && sum >= 0)
         m->shared = most(s->rss - sum, 0);
+    if (s->processes > 1 && sum >= 0) { /* it holds until there are several again */
+        m->pss_less = most(s->rss - sum, 0);
+        m->pss_processes = s->processes;
+        m->pss_most = most(m->pss_most, s->processes);
+    }
     m->totals.peak_pss = most(m->totals.peak_pss, sum);
 }
 
@@ -206,7 +208,9 @@ static bool must_ask(monitor *m, const store_sample *s, double now)
 static void look_memory(monitor *m, store_sample *s, double now)
 {
     enum { URGENT = 20, NEAR = 150, SEVERAL = 250 };
-    const int64_t limit = m->options.memory, twice = s->processes == m->pss_processes ? m->pss_less : 0;
+    const int64_t limit = m->options.memory, twice = s->processes == 1                  ? m->shared
+                                                     : s->processes == m->pss_processes ? m->pss_less
+                                                                                        : 0;
     const bool near = limit && s->rss > limit, much = near && s->rss - twice > limit;
     const double pause = much ? URGENT : near ? NEAR : s->processes > 1 ? SEVERAL : PAUSE;
     if (!much)
@@ -226,11 +230,11 @@ static int64_t memory_of(monitor *m, const store_sample *s)
 {
     if (s->processes <= 1)
         return s->rss;
-    if (m->pss_most <= 1) {
+    if (!m->pss_processes) {
         m->uncertain = most(m->uncertain, s->rss);
         return m->largest;
     }
-    const int64_t twice = m->pss_processes > 1 ? m->pss_less / (m->pss_processes - 1) * (s->processes - 1) : 0;
+    const int64_t twice = m->pss_less / (m->pss_processes - 1) * (s->processes - 1);
     const int64_t before = most(m->uncertain - twice, 0);
     m->uncertain = 0;
     m->totals.peak_memory = most(m->totals.peak_memory, before);

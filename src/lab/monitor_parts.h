@@ -46,16 +46,17 @@ struct monitor {
     bool over_limit, first_over;
     int first_how;
     int64_t rss;
-    int64_t pss_bytes, pss_less, pss_processes; /* at the last look at PSS: RSS, how much less PSS was, of how many */
-    int64_t pss_most;                           /* processes that PSS was asked of */
-    int forced;                                 /* looks at PSS because there were more */
-    double risen;                               /* when there were; 0: there are not */
-    bool several;                               /* there was more than one */
-    int64_t largest;                            /* RSS of the largest at the last look */
-    int64_t uncertain;                          /* RSS of several of whom PSS is not known yet, at most */
-    bool much;                                  /* more than the limit, as it seems */
-    int64_t own_rss;                            /* of this process, at most */
-    int64_t one;     /* the most that one process had, by its own account; 0: nobody looked in time */
+    int64_t pss_bytes;               /* RSS at the last look at PSS */
+    int64_t pss_less, pss_processes; /* of several, at the last such look: how much less it was; 0: none */
+    int64_t pss_most;                /* processes that it was told of */
+    int forced;                      /* looks at PSS because there were more */
+    double risen;                    /* when there were; 0: there are not */
+    bool several;                    /* there was more than one */
+    int64_t largest;                 /* RSS of the largest at the last look */
+    int64_t uncertain;               /* RSS of several of whom PSS is not known yet, at most */
+    bool much;                       /* more than the limit, as it seems */
+    int64_t own_rss;                 /* of this process, at most */
+    int64_t one;                     /* the most that one process had, by its own account; 0: nobody looked in time */
     int64_t at_most; /* of those that were over before, which may be our own from before they were others */
     int64_t shared;  /* of a process alone, with others of the machine: what RSS counts too much */
     store_sample *sample;

@@ -232,9 +232,14 @@ static int cuda_list(void (*say)(void *user, const char *line), void *user)
     for (int i = 0; i < count; i++) {
         struct cudaDeviceProp p;
         char line[400];
-        if (cudaSetDevice(i) != cudaSuccess || cudaGetDeviceProperties(&p, i) != cudaSuccess)
+        if (cudaGetDeviceProperties(&p, i) != cudaSuccess)
             continue;
-        const refusal no = why_not(&p);
+        refusal no;
+        error = cudaSetDevice(i); /* which may be another process's alone */
+        if (error == cudaSuccess)
+            no = why_not(&p);
+        else
+            snprintf(no.text, sizeof no.text, "%.190s", cudaGetErrorString(error));
         snprintf(line, sizeof line, "cuda:%d %.60s, compute capability %d.%d, %.1f GiB%s%s", i, p.name, p.major,
                  p.minor, (double)p.totalGlobalMem / (1 << 30), *no.text ? ": cannot be used: " : "", no.text);
         say(user, line);
