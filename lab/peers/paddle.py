@@ -113,7 +113,7 @@ def model_of(net):
         def forward(self, image):
             values = {"image": image}
             for node, call in self.calls:
-                inputs = [values[name] for name in node.inputs]
+                inputs = runner.inputs_of(node, values)
                 values[node.output] = call(inputs[0] if node.op in LAYERS else inputs)
                 if self.see is not None:
                     self.see(node.name, values[node.output])
@@ -232,8 +232,8 @@ class Paddle(runner.Eager):
     def without_gradients(self):
         return paddle.no_grad()
 
-    def lowered(self):
-        return paddle.amp.auto_cast(self.e["precision"] == "bf16", level="O1", dtype="bfloat16")
+    def in_bf16(self):
+        return paddle.amp.auto_cast(level="O1", dtype="bfloat16")
 
     def sync(self):
         if self.gpu:

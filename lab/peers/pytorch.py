@@ -235,8 +235,8 @@ class PyTorch(runner.Eager):
     def without_gradients(self):
         return torch.no_grad()
 
-    def lowered(self):
-        return torch.autocast(self.device, torch.bfloat16, enabled=self.e["precision"] == "bf16")
+    def in_bf16(self):
+        return torch.autocast(self.device, torch.bfloat16)
 
     def sync(self):
         if self.device == "cuda":

@@ -222,7 +222,7 @@ class Singa(runner.Peer):
     def forward(self, x, see=None):
         values = {"image": x}
         for node in self.net.nodes:
-            inputs = [values[name] for name in node.inputs]
+            inputs = runner.inputs_of(node, values)
             values[node.output] = getattr(self.layers, node.op)(node, *inputs)
             if see:
                 see(node.name, tensor.to_numpy(values[node.output]))
