@@ -457,6 +457,48 @@ TEST(killed_and_gone_on)
     stop();
 }
 
+/* Times of two machines do not come together in a campaign; whatever else has changed is kept with it. */
+TEST(it_goes_on_where_it_was_begun)
+{
+    if (!has_python())
+        SKIP("no python3");
+    static const struct {
+        const char *machine, *refused;
+    } starts[] = {
+        {"{\"machine\":{\"cpu\":\"a CPU\",\"threads\":2,\"memory_bytes\":1000}}", NULL},
+        {"{\"machine\":{\"cpu\":\"another CPU\",\"threads\":2}}",
+         "begun on a machine with cpu 'a CPU', and here it is 'another CPU'"},
+        {"{\"machine\":{\"cpu\":\"a CPU\",\"threads\":4}}", "with threads '2', and here it is '4'"},
+        {"{\"machine\":{\"cpu\":\"a CPU\",\"threads\":2,\"memory_bytes\":2000}}", NULL},
+        {"no JSON", NULL},
+    };
+    start();
+    store *s = open_store("machines.db");
+    const lab_cell cell = small_cell("a");
+    fake f = {0};
+    campaign_options o = options_for(&f, s, &cell, 1, &good, 1);
+    campaign_result r;
+    for (size_t i = 0; i < sizeof starts / sizeof *starts; i++) {
+        CASE("%s", starts[i].machine);
+        o.machine = starts[i].machine;
+        const brasa_status status = campaign_run(ctx, &o, &r);
+        CHECK_STATUS(status, starts[i].refused ? BRASA_BAD_ARGUMENT : BRASA_OK);
+        if (starts[i].refused)
+            CHECK_HAS(brasa_context_error(ctx), starts[i].refused);
+        o.resume = 1;
+    }
+    pool p = {.ctx = ctx};
+    store_resumed *resumed;
+    int count;
+    CHECK_STATUS(store_resumes(s, &p, 1, &resumed, &count), BRASA_OK);
+    REQUIRE(count == 2);
+    CHECK_TEXT(resumed[0].machine, starts[3].machine);
+    CHECK_HAS(resumed[1].at, "T");
+    pool_free(&p);
+    store_close(s);
+    stop();
+}
+
 /* --- doubling ------------------------------------------------------------------------------------------------ */
 
 static brasa_status double_it(void *user, const lab_cell *cell, lab_cell *out, bool *more)

@@ -370,6 +370,35 @@ TEST(the_machine_in_words)
     campaign_end(&c);
 }
 
+/* When it was resumed stands there, and what had changed since it was begun. */
+TEST(what_changed_when_it_was_resumed)
+{
+    campaign c;
+    lab_report report;
+    make_nothing(&c);
+    c.r.machine = "{\"machine\":{\"cpu\":\"a CPU\",\"memory_available_bytes\":1000000000}}";
+    c.r.brasa = "{\"versions\":{\"brasa\":\"0.1.0\",\"compiler\":\"gcc 12.2.0\"}}";
+    result_resumed resumed[] = {
+        {"2026-11-20T15:00:00Z", "{\"machine\":{\"cpu\":\"a CPU\",\"memory_available_bytes\":2000000000}}",
+         c.r.brasa},
+        {"2026-11-20T16:00:00Z", c.r.machine, "{\"versions\":{\"brasa\":\"0.2.0\",\"compiler\":\"gcc 13.1.0\"}}"},
+        {"2026-11-20T17:00:00Z", "", "no JSON"},
+    };
+    c.r.resumed = resumed;
+    c.r.resumed_count = 3;
+    kept k = page_of(&c, &report);
+    CHECK_HAS(k.text, "<dt>Resumed</dt><dd>2026-11-20T15:00:00Z, with all as before</dd>");
+    CHECK_HAS(k.text, "<dd>2026-11-20T16:00:00Z, with brasa 0.2.0, compiler gcc 13.1.0</dd>");
+    CHECK_HAS(k.text, "<dd>2026-11-20T17:00:00Z, with Brasa no JSON</dd>");
+    drop(&k);
+    k = (kept){0};
+    CHECK(lab_export_json(&report, keep, &k));
+    CHECK_HAS(k.text, "\"resumed\":[{\"at\":\"2026-11-20T15:00:00Z\",\"machine\":{\"machine\":{\"cpu\"");
+    CHECK_HAS(k.text, "\"machine\":\"\",\"build\":\"no JSON\"}]");
+    drop(&k);
+    campaign_end(&c);
+}
+
 /* RAPL's joules, for all epochs together, are told for one and for an image. */
 TEST(energy_of_the_processors)
 {

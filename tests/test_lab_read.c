@@ -102,6 +102,9 @@ static void fill(store *s)
         .campaign = c.id, .peer = "brasa", .variant = "", .network = "alexnet", .status = "same", .worst = 1e-7};
     CHECK_STATUS(store_add_parity(s, &same), BRASA_OK);
     CHECK_STATUS(store_finish_campaign(s, old.id, "2026-11-19 10:01:00"), BRASA_OK);
+    CHECK_STATUS(
+        store_resume_campaign(s, c.id, "all", &(store_resumed){.at = "2026-11-20 15:00:00", .machine = c.machine}),
+        BRASA_OK);
 }
 
 static store *open_store(const char *path)
@@ -143,6 +146,9 @@ TEST(a_campaign)
     CHECK_INT(r.entries[3].epoch_cost.count, 0);
     CHECK_TEXT(r.entries[3].status, "failed");
     CHECK_TEXT(r.entries[3].row->tail, "Traceback\n");
+    REQUIRE(r.resumed_count == 1);
+    CHECK_TEXT(r.resumed->at, "2026-11-20 15:00:00");
+    CHECK(strcmp(r.resumed->machine, c.machine) == 0 && !*r.resumed->brasa);
     pool_free(&p);
     store_close(s);
 }

@@ -380,10 +380,12 @@ static const char *const older[] = {
     "ALTER TABLE cell RENAME COLUMN network_hash TO gone1;"
     "ALTER TABLE cell RENAME COLUMN data_hash TO gone2;"
     "PRAGMA user_version = 4",
+    "DROP TABLE resumed; PRAGMA user_version = 5",
 };
 
 /* A store of version 1 has no prices, one of 2 no GPUs, one of 3 does not say who takes part, one of 4 neither what
- * processes share nor what network and data held; readers find them in this version, too. */
+ * processes share nor what network and data held, one of 5 not when it was resumed; readers find them in this
+ * version, too. */
 TEST(an_old_store_becomes_a_new_one)
 {
     for (store_mode mode = STORE_READ; mode <= STORE_WORK; mode++) {
@@ -417,6 +419,9 @@ TEST(an_old_store_becomes_a_new_one)
         REQUIRE(count == 1);
         CHECK_TEXT(g->name, "quick");
         CHECK(isnan(g->price_per_hour) && !g->peers && !g->data);
+        store_resumed *resumed;
+        CHECK_STATUS(store_resumes(s, &p, g->id, &resumed, &count), BRASA_OK);
+        CHECK_INT(count, 0);
         CHECK_STATUS(store_cells(s, &p, g->id, &cells, &count), BRASA_OK);
         CHECK(count == 1 && !cells->network_hash && !cells->data_hash);
         pool_free(&p);
@@ -439,7 +444,7 @@ TEST(what_is_no_store_is_refused)
     for (store_mode mode = STORE_READ; mode <= STORE_GO_ON; mode++) {
         refused(in_folder("text.db"), mode, "no store of the lab");
         refused(in_folder("other.db"), mode, "of another program");
-        refused(in_folder("newer.db"), mode, "its version is 7, this one knows 5");
+        refused(in_folder("newer.db"), mode, "its version is 7, this one knows 6");
         refused(in_folder("none/x.db"), mode, "No such file");
     }
     for (int i = 0; i < 2; i++) {

@@ -329,36 +329,6 @@ static brasa_status run_series(campaign *c, const lab_cell *cell, int64_t repeat
 
 /* --- all of them --------------------------------------------------------------------------------------------- */
 
-/* What is known of the gate. Those who failed there may try again. */
-static brasa_status find_campaign(campaign *c)
-{
-    const campaign_options *o = c->o;
-    store_campaign *list;
-    store_parity *gates;
-    int count, ngates;
-    brasa_status status = store_campaigns(o->store, &c->pool, &list, &count);
-    for (int i = 0; status == BRASA_OK && i < count; i++)
-        if (list[i].id == o->resume)
-            c->id = list[i].id;
-    if (status == BRASA_OK && !c->id)
-        return fail(c->ctx, BRASA_NOT_FOUND, "the store has no campaign %lld to go on with", (long long)o->resume);
-    if (status == BRASA_OK)
-        status = store_cells(o->store, &c->pool, c->id, &c->known, &c->nknown);
-    if (status == BRASA_OK)
-        status = store_parities(o->store, &c->pool, c->id, &gates, &ngates);
-    for (int i = 0; status == BRASA_OK && i < ngates; i++) {
-        if (!gates[i].peer || !gates[i].variant || !gates[i].network || !gates[i].status ||
-            (o->retry && strcmp(gates[i].status, "same") != 0))
-            continue;
-        store_parity *grown = pool_grow(&c->pool, c->gates, c->ngates, &c->capacity, sizeof *grown);
-        if (!grown)
-            return out_of_memory(c);
-        c->gates = grown;
-        c->gates[c->ngates++] = gates[i];
-    }
-    return status;
-}
-
 static brasa_status begin(campaign *c)
 {
     const campaign_options *o = c->o;
@@ -366,7 +336,7 @@ static brasa_status begin(campaign *c)
     if (!(c->file = pool_text(&c->pool, "%s/experiment.json", o->folder)))
         return out_of_memory(c);
     if (o->resume)
-        return find_campaign(c);
+        return campaign_resume(c);
     store_campaign s = {.created = campaign_date(date),
                         .name = o->name,
                         .text = o->text,
@@ -481,7 +451,9 @@ brasa_status campaign_run(brasa_context *ctx, const campaign_options *o, campaig
         status = compare_all(&c);
     }
     if (status == BRASA_OK && o->resume) /* not where it cannot go on */
-        status = store_reopen_campaign(o->store, c.id, o->who);
+        status = store_resume_campaign(
+            o->store, c.id, o->who,
+            &(store_resumed){.at = campaign_date(date), .machine = o->machine, .brasa = o->brasa});
     if (status == BRASA_OK)
         status = run_all(&c);
     out->stopped = campaign_stopped(&c);

@@ -43,6 +43,9 @@ const char *campaign_date(char text[32]);
 brasa_status campaign_process(campaign *c, open_cell *x, const campaign_peer *peer, const lab_run *run, bool check,
                               process_result *out);
 
+/* campaign_resume.c: what there is of the campaign that is gone on with, or why it cannot be. */
+brasa_status campaign_resume(campaign *c);
+
 /* campaign_gate.c: compares all peers for the cell's key, where that was not done; and what is known of one, or NULL.
  */
 brasa_status campaign_gate(campaign *c, open_cell *x);

@@ -323,6 +323,20 @@ static void json_words(json *j, const lab_report *report)
     json_close(j, ']');
 }
 
+static void json_resumed(json *j, const lab_report *report)
+{
+    const lab_results *r = report->results;
+    json_open(j, "resumed", '[');
+    for (int i = 0; i < r->resumed_count; i++) {
+        json_open(j, NULL, '{');
+        json_text(j, "at", r->resumed[i].at);
+        json_account(j, "machine", r->resumed[i].machine, report->conditions.resumed[i].machine_is_json);
+        json_account(j, "build", r->resumed[i].brasa, report->conditions.resumed[i].brasa_is_json);
+        json_close(j, '}');
+    }
+    json_close(j, ']');
+}
+
 bool lab_export_json(const lab_report *report, export_sink write, void *user)
 {
     const lab_results *r = report->results;
@@ -339,6 +353,7 @@ bool lab_export_json(const lab_report *report, export_sink write, void *user)
         json_real(&j, "price_per_hour", r->price_per_hour);
     json_account(&j, "machine", r->machine, report->conditions.machine_is_json);
     json_account(&j, "build", r->brasa, report->conditions.brasa_is_json);
+    json_resumed(&j, report);
     json_words(&j, report);
     json_open(&j, "cells", '[');
     for (int i = 0; i < r->cell_count; i++)

@@ -38,6 +38,9 @@ typedef struct lab_conditions {
     page_fact *facts; /* machine, build, and what was measured before the runs */
     int count;
     bool machine_is_json, brasa_is_json; /* the texts of the campaign's that should be */
+    struct {
+        bool machine_is_json, brasa_is_json; /* the same of each time it was resumed */
+    } * resumed;
 } lab_conditions;
 
 /* What the clocks measure, in words. */

@@ -95,6 +95,11 @@ typedef struct result_parity {
     const char *detail; /* the first difference, or the reason */
 } result_parity;
 
+/* A start of the campaign after the first. */
+typedef struct result_resumed {
+    const char *at, *machine, *brasa; /* as those of lab_results */
+} result_resumed;
+
 typedef struct result_spread {
     double median, low, high; /* low and high: the extremes */
     int count;                /* values */
@@ -128,6 +133,8 @@ typedef struct lab_results {
     int row_count;
     result_parity *parities;
     int parity_count;
+    result_resumed *resumed;
+    int resumed_count;
     /* by results_summarize */
     const char *title;  /* the experiment's; its name, where it has none */
     const char **names; /* of peers with their variants, in alphabetical order */

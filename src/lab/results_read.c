@@ -287,6 +287,20 @@ static brasa_status read_parities(store *s, pool *p, lab_results *out)
     return BRASA_OK;
 }
 
+static brasa_status read_resumed(store *s, pool *p, lab_results *out)
+{
+    store_resumed *from;
+    brasa_status status = store_resumes(s, p, out->id, &from, &out->resumed_count);
+    if (status != BRASA_OK)
+        return status;
+    out->resumed = pool_get(p, (size_t)out->resumed_count + 1, sizeof *out->resumed);
+    if (!out->resumed)
+        return BRASA_OUT_OF_MEMORY;
+    for (int i = 0; i < out->resumed_count; i++)
+        out->resumed[i] = (result_resumed){or_empty(from[i].at), or_empty(from[i].machine), or_empty(from[i].brasa)};
+    return BRASA_OK;
+}
+
 brasa_status results_read(store *s, pool *p, const store_campaign *campaign, lab_results *out)
 {
     store_cell *from;
@@ -313,5 +327,7 @@ brasa_status results_read(store *s, pool *p, const store_campaign *campaign, lab
     }
     if (status == BRASA_OK)
         status = read_parities(s, p, out);
+    if (status == BRASA_OK)
+        status = read_resumed(s, p, out);
     return status == BRASA_OK ? results_summarize(p, out) : status;
 }

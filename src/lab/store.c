@@ -90,9 +90,15 @@ brasa_status store_finish_campaign(store *s, int64_t campaign, const char *finis
     return update_campaign(s, "UPDATE campaign SET finished = ?2 WHERE id = ?1", campaign, finished);
 }
 
-brasa_status store_reopen_campaign(store *s, int64_t campaign, const char *peers)
+brasa_status store_resume_campaign(store *s, int64_t campaign, const char *peers, const store_resumed *how)
 {
-    return update_campaign(s, "UPDATE campaign SET peers = ?2, finished = NULL WHERE id = ?1", campaign, peers);
+    brasa_status status = store_execute(s, "BEGIN IMMEDIATE");
+    if (status != BRASA_OK)
+        return status;
+    status = update_campaign(s, "UPDATE campaign SET peers = ?2, finished = NULL WHERE id = ?1", campaign, peers);
+    if (status == BRASA_OK)
+        status = insert(s, RESUMED, campaign, how);
+    return store_conclude(s, status);
 }
 
 brasa_status store_add_cell(store *s, store_cell *what)
@@ -201,6 +207,11 @@ static brasa_status list(store *s, pool *p, int which, int64_t parent, void *out
 brasa_status store_campaigns(store *s, pool *p, store_campaign **out, int *count)
 {
     return list(s, p, CAMPAIGN, 0, out, count);
+}
+
+brasa_status store_resumes(store *s, pool *p, int64_t campaign, store_resumed **out, int *count)
+{
+    return list(s, p, RESUMED, campaign, out, count);
 }
 
 brasa_status store_parities(store *s, pool *p, int64_t campaign, store_parity **out, int *count)

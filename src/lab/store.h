@@ -24,6 +24,12 @@ typedef struct store_campaign {
     const char *data; /* sets in place of the text's, as experiment_options has them; NULL: none are known */
 } store_campaign;
 
+/* One more start of a campaign, after the first. */
+typedef struct store_resumed {
+    const char *at;
+    const char *machine, *brasa; /* as of the store_campaign */
+} store_resumed;
+
 typedef struct store_cell {
     int64_t id, campaign;
     const char *key;        /* once in a campaign */
@@ -128,8 +134,8 @@ void store_close(store *s);
 /* Each sets what->id. A cell, a parity or a row that is there already, with the same key, is replaced. */
 brasa_status store_add_campaign(store *s, store_campaign *what);
 brasa_status store_finish_campaign(store *s, int64_t campaign, const char *finished);
-/* Others take part from here on, and it is not finished. */
-brasa_status store_reopen_campaign(store *s, int64_t campaign, const char *peers);
+/* It is not finished, others may take part from here on, and it is known where and by what. */
+brasa_status store_resume_campaign(store *s, int64_t campaign, const char *peers, const store_resumed *how);
 brasa_status store_add_parity(store *s, store_parity *what);
 /* A cell whose key the campaign has keeps its rows. */
 brasa_status store_add_cell(store *s, store_cell *what);
@@ -137,6 +143,7 @@ brasa_status store_add_row(store *s, store_row *what, const store_details *detai
 
 /* All of a campaign, a cell, a row, in the order in which they were added; campaigns: all. */
 brasa_status store_campaigns(store *s, pool *p, store_campaign **out, int *count);
+brasa_status store_resumes(store *s, pool *p, int64_t campaign, store_resumed **out, int *count);
 brasa_status store_parities(store *s, pool *p, int64_t campaign, store_parity **out, int *count);
 brasa_status store_cells(store *s, pool *p, int64_t campaign, store_cell **out, int *count);
 brasa_status store_rows(store *s, pool *p, int64_t cell, store_row **out, int *count);

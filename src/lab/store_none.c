@@ -37,6 +37,7 @@ void store_close(store *s)
 ADD(store_add_campaign, store_campaign)
 ADD(store_add_parity, store_parity)
 ADD(store_add_cell, store_cell)
+LIST(store_resumes, store_resumed)
 LIST(store_parities, store_parity)
 LIST(store_cells, store_cell)
 LIST(store_rows, store_row)
@@ -56,9 +57,9 @@ brasa_status store_finish_campaign(store *s, int64_t campaign, const char *finis
     return BRASA_WRONG_STATE;
 }
 
-brasa_status store_reopen_campaign(store *s, int64_t campaign, const char *peers)
+brasa_status store_resume_campaign(store *s, int64_t campaign, const char *peers, const store_resumed *how)
 {
-    (void)s, (void)campaign, (void)peers;
+    (void)s, (void)campaign, (void)peers, (void)how;
     return BRASA_WRONG_STATE;
 }
 

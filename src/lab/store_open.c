@@ -16,7 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { APPLICATION = 0x42724C62, VERSION = 5, WAIT_MS = 20000 };
+enum { APPLICATION = 0x42724C62, VERSION = 6, WAIT_MS = 20000 };
 
 /* What makes a store of one version one of the next; a table that is new is made before. */
 static const struct upgrade {
@@ -35,6 +35,7 @@ static const struct upgrade {
     [4] = {"ALTER TABLE \"row\" ADD COLUMN peak_memory INTEGER; ALTER TABLE sample ADD COLUMN memory INTEGER;"
            "ALTER TABLE cell ADD COLUMN network_hash TEXT; ALTER TABLE cell ADD COLUMN data_hash TEXT",
            0},
+    [5] = {NULL, RESUMED},
 };
 
 /* --- what went wrong ----------------------------------------------------------------------------------------- */

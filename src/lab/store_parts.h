@@ -28,7 +28,7 @@ typedef struct table {
     const column *columns;
 } table;
 
-enum { CAMPAIGN, PARITY, CELL, ROW, EPOCH, SAMPLE, FUNCTION, TABLES };
+enum { CAMPAIGN, PARITY, CELL, ROW, EPOCH, SAMPLE, FUNCTION, RESUMED, TABLES };
 extern const table store_tables[TABLES];
 
 /* The lists are ours, so the size is known to do (the tests make them all). */

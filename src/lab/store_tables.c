@@ -120,6 +120,12 @@ static const column function_columns[] = {
     COLUMN(function, calls, COUNT),
     NO_MORE,
 };
+static const column resumed_columns[] = {
+    COLUMN(resumed, at, TEXT),
+    COLUMN(resumed, machine, TEXT),
+    COLUMN(resumed, brasa, TEXT),
+    NO_MORE,
+};
 
 const table store_tables[TABLES] = {
     [CAMPAIGN] = {"campaign", NULL, true, 0, sizeof(store_campaign), campaign_columns},
@@ -129,6 +135,7 @@ const table store_tables[TABLES] = {
     [EPOCH] = {"epoch", "row", false, 0, sizeof(store_epoch), epoch_columns},
     [SAMPLE] = {"sample", "row", false, 0, sizeof(store_sample), sample_columns},
     [FUNCTION] = {"function", "row", false, 0, sizeof(store_function), function_columns},
+    [RESUMED] = {"resumed", "campaign", false, 0, sizeof(store_resumed), resumed_columns},
 };
 
 /* --- SQL from the lists -------------------------------------------------------------------------------------- */
