@@ -1,5 +1,6 @@
 /* lab_report.c - `brasa lab report`: a campaign from the store as a page, or as CSV, JSON or Markdown. */
 #include "cli.h"
+#include "store_files.h"
 
 #include "core/replace.h"
 #include "lab/lab_export.h"
@@ -16,14 +17,14 @@ static bool write_page(void *user, const char *text, size_t length)
 /* Beside the store: "lab-3-study1-cpu.html". A name may hold anything that a file's may not. */
 static const char *page_path(pool *p, const char *store_path, const lab_results *r)
 {
-    const char *slash = strrchr(store_path, '/'), *dot = strrchr(store_path, '.');
-    const size_t stem = dot && (!slash || dot > slash + 1) ? (size_t)(dot - store_path) : strlen(store_path);
-    char name[80];
-    snprintf(name, sizeof name, "%s", r->name);
+    char name[120];
+    const int digits = snprintf(name, sizeof name, "%d-", (int)r->id);
+    snprintf(name + digits, 80, "%s", r->name);
     for (char *c = name; *c; c++)
         if (!strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.", *c))
             *c = '_';
-    return pool_text(p, "%.*s-%d-%s.html", (int)stem, store_path, (int)r->id, name);
+    strcat(name, ".html");
+    return store_file(p, store_path, name);
 }
 
 static brasa_status save_page(pool *p, const lab_report *report, const char *path)

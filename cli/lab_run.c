@@ -6,6 +6,7 @@
 #include "build_info.h"
 #include "cli.h"
 #include "signals.h"
+#include "store_files.h"
 
 #include "lab/campaign.h"
 #include "lab/experiment.h"
@@ -254,18 +255,15 @@ static brasa_status ask_peers(lab *l)
     return status;
 }
 
-/* Beside the store: "lab-files" for lab.db, so that what is drawn once serves all campaigns; "lab.files" for lab, and
- * "lab.x.files" for lab.x. No two stores share one, as it is the store that is locked. */
+/* Beside the store, so that what is drawn once serves all its campaigns, and it is the store that is locked. */
 static brasa_status files_folder(lab *l, const char **out)
 {
-    const char *path = l->options->store, *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
-    const size_t length = strlen(name);
-    const bool usual = length > 3 && strcmp(name + length - 3, ".db") == 0;
-    const int stem = (int)(name - path + (ptrdiff_t)length - (usual ? 3 : 0));
+    const char *path = l->options->store;
     char here[4096] = "";
     if (path[0] != '/' && !getcwd(here, sizeof here))
         return fail(l->ctx, BRASA_BAD_FILE, "the current folder has no name: %s", strerror(errno));
-    *out = pool_text(&l->pool, "%s%s%.*s%sfiles", here, *here ? "/" : "", stem, path, usual ? "-" : ".");
+    const char *beside = store_file(&l->pool, path, "files");
+    *out = beside ? pool_text(&l->pool, "%s%s%s", here, *here ? "/" : "", beside) : NULL;
     if (!*out)
         return out_of_memory(l);
     if (mkdir(*out, 0777) != 0 && errno != EEXIST)

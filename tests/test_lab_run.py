@@ -70,6 +70,15 @@ def test_resume():
     after = rows("killed.db")
     check("the rest follows, what was there stays",
           r.returncode == 0 and after[:len(first)] == first and len(after) == 4, (r.stderr, after))
+    told = json.loads(run("report", "letters", "--json", "--store", "killed.db").stdout)["resumed"]
+    check("where it went on is kept", len(told) == 1 and told[0]["machine"]["machine"]["cores"] >= 1, told)
+    cores = os.sched_getaffinity(0)
+    if len(cores) > 1:  # as another machine
+        os.sched_setaffinity(0, {min(cores)})
+        r = run("run", "--resume", "letters", "--peers", "brasa", "--store", "killed.db")
+        os.sched_setaffinity(0, cores)
+        check("but not with other processors", r.returncode == 1 and "with threads '%d', and here it is '1'" % len(cores)
+              in r.stderr and "start a new one" in r.stderr and rows("killed.db") == after, r.stderr)
 
 
 def campaign(store):
@@ -244,11 +253,13 @@ def test_full():
 
 
 def test_folders():
-    """Stores that are locked apart have folders apart."""
-    for store, folder in (("x.db", "x-files"), ("x.lab2", "x.lab2.files"), ("x", "x.files")):
+    """Stores that are locked apart have folders and pages apart."""
+    for store, folder, page in (("x.db", "x-files", "x-1-one.html"), ("x.lab2", "x.lab2.files", "x.lab2.1-one.html"),
+                                ("x", "x.files", "x.1-one.html")):
         r = run("run", "one.lab", "--peers", "brasa", "--store", store)
         check("files of " + store, r.returncode == 0 and os.path.exists(folder + "/experiment.json"),
               (r.stderr, os.listdir(".")))
+        check("page of " + store, r.stdout.endswith("report: %s\n" % page) and os.path.exists(page), r.stdout[-200:])
 
 
 def test_unbalanced():
