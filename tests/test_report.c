@@ -232,6 +232,26 @@ TEST(many_points)
     drop(&k);
 }
 
+/* Where dots would touch some are shown, so that nothing is told by colour alone, and each series' where they are
+ * seen. */
+TEST(marks_of_dense_lines)
+{
+    static double y[200];
+    kept k = chart(&(page_series){.name = "s", .y = y, .count = 60}, 1, (page_axis){0});
+    CHECK_INT(times(k.text, "dense"), times(k.text, ".dense"));
+    CHECK_INT(times(k.text, "class=\"mark\""), 0);
+    drop(&k);
+    const page_series two[] = {{.name = "s", .y = y, .count = 200, .colour = 1},
+                               {.name = "t", .y = y, .count = 200, .colour = 2}};
+    k = chart(two, 2, (page_axis){0});
+    const int marks = times(k.text, "class=\"mark\"");
+    CHECK(marks >= 22 && marks <= 26);
+    const char *first = strstr(k.text, "class=\"mark\" cx=\""), *other = first ? strstr(first, "dots c1") : NULL;
+    other = other ? strstr(other, "class=\"mark\" cx=\"") : NULL;
+    CHECK(first && other && strncmp(first, other, strlen("class=\"mark\" cx=\"12.3")) != 0);
+    drop(&k);
+}
+
 TEST(bars)
 {
     const page_bar rows[] = {{"g", "a", 50, 40, 100, 0, NULL, MARK_BEST},

@@ -7,7 +7,11 @@
 
 #include <math.h>
 
-enum { SIDE = 1000, MOST_MARKED = 150 /* beyond, dots show up under the pointer only */ };
+enum {
+    SIDE = 1000,
+    MOST_MARKED = 60, /* beyond, dots would touch: */
+    MARKS = 12,       /* so many are shown, and the others under the pointer */
+};
 
 static double value_at(const page_series *s, const double *values, int i)
 {
@@ -203,15 +207,17 @@ static void put_dots(page *p, const page_chart *c, int k, const axis *x, const a
 {
     const page_series *s = &c->series[k];
     walk w = walk_start(c, s);
+    const bool dense = s->style == STYLE_LINE && s->count > MOST_MARKED;
+    const int every = (s->count < MOST_POINTS ? s->count : MOST_POINTS) / MARKS + 1, colour = colour_of(c, k);
     if (s->style == STYLE_DASHED)
         return;
-    page_format(p, "<g class=\"dots c%d %s\">\n", colour_of(c, k),
-                s->style == STYLE_LINE && s->count > MOST_MARKED ? "faint"
-                : colour_of(c, k) % 2                            ? "hollow"
-                                                                 : "full");
-    for (int i; (i = walk_on(&w)) >= 0;) {
-        page_format(p, "<circle cx=\"%.2f%%\" cy=\"%.2f%%\" r=\"%s\"><title>", 100 * axis_place(x, x_at(s, i)),
-                    100 * (1 - axis_place(y, y_at(s, i))), s->count > 40 ? "2.5" : "3.5");
+    page_format(p, "<g class=\"dots c%d %s%s\">\n", colour, colour % 2 ? "hollow" : "full", dense ? " dense" : "");
+    /* Marks of several series begin at places of their own: what lies upon each other stays to be told apart. */
+    for (int i, n = colour * every / 8; (i = walk_on(&w)) >= 0; n++) {
+        const bool mark = dense && n % every == 0;
+        page_format(p, "<circle%s cx=\"%.2f%%\" cy=\"%.2f%%\" r=\"%s\"><title>", mark ? " class=\"mark\"" : "",
+                    100 * axis_place(x, x_at(s, i)), 100 * (1 - axis_place(y, y_at(s, i))),
+                    s->count > 40 && !mark ? "2.5" : "3.5");
         put_point(p, c, s, i);
         page_raw(p, "</title></circle>\n");
     }

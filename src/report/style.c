@@ -111,9 +111,8 @@ const char *const page_css[] = {
     ".dashed{stroke-dasharray:6 5}\n",
     ".full,circle.full{fill:var(--c);stroke:var(--back);stroke-width:1}\n",
     ".hollow,circle.hollow{fill:var(--back);stroke:var(--c);stroke-width:1.75}\n",
-    ".faint{fill:var(--c);opacity:0}\n",
-    ".dots circle:hover{stroke:var(--ink);stroke-width:2}\n",
-    ".faint:has(circle:hover){opacity:1}.faint:hover circle:not(:hover){opacity:0}\n",
+    ".dense circle:not(.mark){opacity:0}\n",
+    ".dots circle:hover{stroke:var(--ink);stroke-width:2;opacity:1}\n",
     /* bars */
     ".bars{display:block;margin:0 0 1.25rem;break-inside:avoid}\n",
     ".bars caption,.bars tbody{display:block}\n",
