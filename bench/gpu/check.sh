@@ -4,7 +4,8 @@
 #   bench/gpu/check.sh --sanitize [SECONDS] [FOLDER]   instead: ops, updates, parts, pictures under compute-sanitizer
 #   bench/gpu/check.sh --kills N [FOLDER]              instead: N kills of trainings, whose ends must have the same bits
 # Exit codes: 0 all is well; 1 something failed; 3 --sanitize: nothing failed, but the time was over, the same again goes on.
-# But for --kills, engines of cuDNN are not timed meanwhile, which takes long: its first proposals are what is proved.
+# Engines of cuDNN are not timed meanwhile, which takes long: its first proposals are what is proved. But for --kills, and
+# for the networks at the end, which are compared with PyTorch once more with the engines that are the fastest.
 set -u
 export BRASA_TEST_DEVICE=cuda BRASA_TUNE=off
 cd "$(dirname "$0")/../.." || exit 1
@@ -85,4 +86,5 @@ for name in device device_updates parts pictures train_device train_pictures; do
 done
 prove parity 200 build/tests/test_parity
 prove parity-large 300 build/tests/test_parity_large
+prove parity-timed 400 env -u BRASA_TUNE build/tests/test_parity # layers that are fused, too
 exit $failed

@@ -16,7 +16,7 @@ libraries' convolutions and products alone, and one pass over memory for the res
 Each cell is a line of JSON in --out, with all that was measured. Exit codes: 0 all cells are there; 1 something failed;
 3 cells are left for the next call.
 """
-import argparse, json, os, statistics, subprocess, sys, threading, time
+import argparse, json, os, signal, statistics, subprocess, sys, threading, time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
@@ -363,6 +363,7 @@ def main():
         parts = [table_text(rows)] if o.table else []
         parts += [profile_text(row) for row in rows] if o.profile else []
         parts += [fusion_text(row) for row in rows] if o.fusion_table else []
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # a reader may have seen enough
         print("\n\n".join(parts))
         return 0
     except (Failed, OSError) as reason:
