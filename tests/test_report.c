@@ -250,6 +250,12 @@ TEST(marks_of_dense_lines)
     other = other ? strstr(other, "class=\"mark\" cx=\"") : NULL;
     CHECK(first && other && strncmp(first, other, strlen("class=\"mark\" cx=\"12.3")) != 0);
     drop(&k);
+    const page_series short_one[] = {{.name = "s", .y = y, .count = 200},
+                                     {.name = "t", .y = y, .count = 10, .colour = 3}};
+    k = chart(short_one, 2, (page_axis){0});
+    first = strstr(k.text, "dots c2 full dense"); /* ten dots on a twentieth of the axis */
+    CHECK_INT(first ? times(first, "class=\"mark\"") : 0, 1);
+    drop(&k);
 }
 
 TEST(bars)

@@ -9,7 +9,7 @@
 
 enum {
     SIDE = 1000,
-    MOST_MARKED = 60, /* beyond, dots would touch: */
+    MOST_MARKED = 60, /* from one side to the other; beyond, dots would touch: */
     MARKS = 12,       /* so many are shown, and the others under the pointer */
 };
 
@@ -207,13 +207,16 @@ static void put_dots(page *p, const page_chart *c, int k, const axis *x, const a
 {
     const page_series *s = &c->series[k];
     walk w = walk_start(c, s);
-    const bool dense = s->style == STYLE_LINE && s->count > MOST_MARKED;
-    const int every = (s->count < MOST_POINTS ? s->count : MOST_POINTS) / MARKS + 1, colour = colour_of(c, k);
+    const double wide = s->count ? axis_place(x, x_at(s, s->count - 1)) - axis_place(x, x_at(s, 0)) : 0;
+    const double share = wide > 1.0 / MARKS ? wide : 1.0 / MARKS; /* of the axis */
+    const bool dense = s->style == STYLE_LINE && s->count > MOST_MARKED * share;
+    const int most = s->count < MOST_POINTS ? s->count : MOST_POINTS;
+    const int every = (int)(most / (MARKS * share)) + 1, colour = colour_of(c, k);
     if (s->style == STYLE_DASHED)
         return;
     page_format(p, "<g class=\"dots c%d %s%s\">\n", colour, colour % 2 ? "hollow" : "full", dense ? " dense" : "");
     /* Marks of several series begin at places of their own: what lies upon each other stays to be told apart. */
-    for (int i, n = colour * every / 8; (i = walk_on(&w)) >= 0; n++) {
+    for (int i, n = 2 * every < most ? colour * every / 8 : 0; (i = walk_on(&w)) >= 0; n++) {
         const bool mark = dense && n % every == 0;
         page_format(p, "<circle%s cx=\"%.2f%%\" cy=\"%.2f%%\" r=\"%s\"><title>", mark ? " class=\"mark\"" : "",
                     100 * axis_place(x, x_at(s, i)), 100 * (1 - axis_place(y, y_at(s, i))),
