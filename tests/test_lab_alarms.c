@@ -336,6 +336,21 @@ TEST(conditions)
     }
 }
 
+/* Of a run that was stopped for its memory watching may cost more: it has no times. */
+TEST(watching_who_has_no_times)
+{
+    campaign c;
+    begin_orderly(&c);
+    add_cell(&c, "alexnet", "synth:fire,n=791", 791, 8);
+    result_row *row = add_row(&c, "brasa", "", 1, NAN);
+    row->status = "memory";
+    row->reason = "over the limit";
+    row->monitor_share = 0.03;
+    const lab_alarms found = alarms_of(&c);
+    CHECK_INT(found.count, 0);
+    campaign_end(&c);
+}
+
 TEST(spread)
 {
     campaign c;

@@ -333,7 +333,7 @@ static void check_conditions(finder *f)
         if (s->count >= FEWEST_REPEATS && (s->high - s->low) / s->median > spread_limit && is_rank_open(f, e))
             alarm_put(f, ALARM_SPREAD, name_of(f, e), "%s: %s to %s", cell_of(f, e), per_image(s->low).text,
                       per_image(s->high).text);
-        if (e->monitor > monitor_limit)
+        if (e->done && e->monitor > monitor_limit) /* who has no times has none that are too long */
             alarm_put(f, ALARM_MONITOR, name_of(f, e), "%s: %s of a core", cell_of(f, e),
                       show_value(e->monitor, UNIT_SHARE).text);
     }
