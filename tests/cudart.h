@@ -1,5 +1,7 @@
 /* cudart.h - what stands in for CUDA's runtime, in a test that has the files that call it: GPUs of which nothing is
- * there but their numbers. Memory is the host's, copies are made at once, and what is recorded is not run again.
+ * there but their numbers and a clock. Memory is the host's, copies are made at once, and take no time. What a test
+ * says is worked on takes as long as it says, by that clock, which events read; of what is recorded the time alone is
+ * kept, and taken again when it is run.
  */
 #ifndef TEST_CUDART_H
 #define TEST_CUDART_H
@@ -14,18 +16,27 @@ enum { GPUS = 2 };
 static _Thread_local int cudart_gpu; /* that this thread's calls are for */
 
 static struct {
-    int expected;      /* the GPU that all calls should be for */
-    int strays;        /* calls that were for another one */
-    const char *stray; /* the last of them */
-    int launches;      /* of graphs */
-    const char *full;  /* the call for which there is no memory */
+    int expected;       /* the GPU that all calls should be for */
+    int strays;         /* calls that were for another one */
+    const char *stray;  /* the last of them */
+    int launches;       /* of graphs */
+    const char *full;   /* the call for which there is no memory */
+    int calls, fail_at; /* the call that fails, from 1; 0: none */
     cudaError_t last;
+    int live;        /* blocks of memory, streams, events and graphs that were not given back */
+    double clock;    /* milliseconds */
+    bool recording;  /* what is started */
+    bool spoilt;     /* what is recorded will not do */
+    double recorded; /* milliseconds of it so far */
+    int disturbed;   /* the launch, from 1, that takes ten times as long */
 } cudart;
 
 static cudaError_t called(const char *name)
 {
     if (cudart.full && strcmp(cudart.full, name) == 0)
         return cudart.last = cudaErrorMemoryAllocation;
+    if (++cudart.calls == cudart.fail_at)
+        return cudart.last = cudaErrorUnknown;
     if (cudart_gpu != cudart.expected) {
         cudart.strays++;
         cudart.stray = name;
@@ -33,17 +44,44 @@ static cudaError_t called(const char *name)
     return cudaSuccess;
 }
 
-static cudaError_t made(const char *name, void *handle)
+static cudaError_t made_block(const char *name, void **block, size_t bytes)
 {
     const cudaError_t error = called(name);
-    *(void **)handle = error == cudaSuccess ? malloc(1) : NULL;
+    if (error != cudaSuccess)
+        return error;
+    if (posix_memalign(block, 256, bytes) != 0)
+        return cudart.last = cudaErrorMemoryAllocation;
+    cudart.live++;
+    return cudaSuccess;
+}
+
+/* A stream, an event or a graph is its time: when it was passed, or how long it takes. */
+static cudaError_t made(const char *name, void *handle, double milliseconds)
+{
+    void *block = NULL;
+    const cudaError_t error = made_block(name, &block, sizeof(double));
+    if (block)
+        *(double *)block = milliseconds;
+    *(void **)handle = block;
     return error;
+}
+
+static double milliseconds_of(const void *handle)
+{
+    return *(const double *)handle;
 }
 
 static cudaError_t freed(const char *name, void *handle)
 {
+    cudart.live -= handle != NULL;
     free(handle);
     return called(name);
+}
+
+/* For the test: the GPU works so long. */
+static inline void cudart_work(double milliseconds)
+{
+    *(cudart.recording ? &cudart.recorded : &cudart.clock) += milliseconds;
 }
 
 /* --- GPUs and errors ----------------------------------------------------------------------------------------------
@@ -112,8 +150,7 @@ cudaError_t cudaDriverGetVersion(int *version)
 
 cudaError_t cudaMalloc(void **block, size_t bytes)
 {
-    *block = malloc(bytes);
-    return *block ? called(__func__) : cudaErrorMemoryAllocation;
+    return made_block(__func__, block, bytes);
 }
 
 cudaError_t cudaFree(void *block)
@@ -130,8 +167,7 @@ cudaError_t cudaMemGetInfo(size_t *left, size_t *total)
 cudaError_t cudaHostAlloc(void **block, size_t bytes, unsigned flags)
 {
     (void)flags;
-    *block = malloc(bytes);
-    return *block ? called(__func__) : cudaErrorMemoryAllocation;
+    return made_block(__func__, block, bytes);
 }
 
 cudaError_t cudaFreeHost(void *block)
@@ -160,7 +196,7 @@ cudaError_t cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream_t stre
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags)
 {
     (void)flags;
-    return made(__func__, stream);
+    return made(__func__, stream, 0);
 }
 
 cudaError_t cudaStreamDestroy(cudaStream_t stream)
@@ -185,12 +221,12 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags)
 {
     (void)flags;
-    return made(__func__, event);
+    return made(__func__, event, 0);
 }
 
 cudaError_t cudaEventCreate(cudaEvent_t *event)
 {
-    return made(__func__, event);
+    return made(__func__, event, 0);
 }
 
 cudaError_t cudaEventDestroy(cudaEvent_t event)
@@ -200,8 +236,8 @@ cudaError_t cudaEventDestroy(cudaEvent_t event)
 
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
 {
-    (void)event;
     (void)stream;
+    *(double *)(void *)event = cudart.clock;
     return called(__func__);
 }
 
@@ -213,9 +249,7 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event)
 
 cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t begin, cudaEvent_t end)
 {
-    (void)begin;
-    (void)end;
-    *milliseconds = 1;
+    *milliseconds = (float)(milliseconds_of(end) - milliseconds_of(begin));
     return called(__func__);
 }
 
@@ -226,20 +260,27 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMo
 {
     (void)stream;
     (void)mode;
-    return called(__func__);
+    const cudaError_t error = called(__func__);
+    cudart.recording = error == cudaSuccess;
+    cudart.spoilt = false;
+    cudart.recorded = 0;
+    return error;
 }
 
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph)
 {
     (void)stream;
-    return made(__func__, graph);
+    cudart.recording = false;
+    if (!cudart.spoilt)
+        return made(__func__, graph, cudart.recorded);
+    *graph = NULL;
+    return cudart.last = cudaErrorStreamCaptureInvalidated;
 }
 
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t *ready, cudaGraph_t graph, unsigned long long flags)
 {
-    (void)graph;
     (void)flags;
-    return made(__func__, ready);
+    return made(__func__, ready, milliseconds_of(graph));
 }
 
 cudaError_t cudaGraphUpload(cudaGraphExec_t ready, cudaStream_t stream)
@@ -251,9 +292,9 @@ cudaError_t cudaGraphUpload(cudaGraphExec_t ready, cudaStream_t stream)
 
 cudaError_t cudaGraphLaunch(cudaGraphExec_t ready, cudaStream_t stream)
 {
-    (void)ready;
     (void)stream;
     cudart.launches++;
+    cudart_work(milliseconds_of(ready) * (cudart.launches == cudart.disturbed ? 10 : 1));
     return called(__func__);
 }
 

@@ -53,29 +53,26 @@ static bool find_functions(void *file, struct cublaslt *lib)
     return true;
 }
 
-/* Adds to a text of a device, behind a comma or the like where there is something already. */
-static void add_words(char *text, size_t size, const char *between, const char *words)
+static const char *start_cublaslt(void *user, void *file)
 {
-    const size_t length = strlen(text);
-    snprintf(text + length, size - length, "%s%s", length ? between : "", words);
-}
-
-static void say_missing(device *d)
-{
-    add_words(d->missing, sizeof d->missing, "; ", "no cuBLASLt: dense layers take several times as long");
+    struct cublaslt *lib = user;
+    if (!find_functions(file, lib))
+        return "cuBLASLt is too old";
+    const cublasStatus_t status = lib->create(&lib->handle);
+    return status == CUBLAS_STATUS_SUCCESS ? NULL : lib->text(status);
 }
 
 void cublaslt_open(cuda_queue *q, device *d)
 {
-    char where[1024], words[64];
-    void *file = library_find("libcublasLt.so.13", where, sizeof where);
-    if (!file)
-        file = library_find("libcublasLt.so.12", where, sizeof where);
-    struct cublaslt *lib = file ? mem_get(q->ctx, sizeof *lib) : NULL;
+    const char *why = NULL;
+    char words[120];
+    struct cublaslt *lib = mem_get(q->ctx, sizeof *lib);
     /* The file stays open: what it registered with the driver is used until the program ends. */
-    if (!lib || !find_functions(file, lib) || lib->create(&lib->handle) != CUBLAS_STATUS_SUCCESS) {
+    if (!lib || !(library_find("libcublasLt.so.13", start_cublaslt, lib, &why) ||
+                  library_find("libcublasLt.so.12", start_cublaslt, lib, &why))) {
         mem_put(q->ctx, lib);
-        say_missing(d);
+        snprintf(words, sizeof words, "%s: dense layers take several times as long", why ? why : "no cuBLASLt");
+        add_words(d->missing, sizeof d->missing, "; ", words);
         return;
     }
     const int version = (int)lib->version();
@@ -286,8 +283,7 @@ static brasa_status find_out(const cublaslt_plan *plan, finding *f)
         return status;
     cublaslt_print(f, words);
     /* That none of those that are there ran may be this moment's fault. */
-    f->choice = (f->found || !f->listed ? kept_put : kept_note)(plan->queue->kept, plan->queue->cublaslt->machine,
-                                                                problem, words);
+    f->choice = (f->found ? kept_put : kept_note)(plan->queue->kept, plan->queue->cublaslt->machine, problem, words);
     return BRASA_OK;
 }
 
@@ -375,12 +371,14 @@ bool cublaslt_tell_choice(const cublaslt_plan *plan, device_choice *out)
                                         [LT_BIAS_RELU] = "product+bias+relu",
                                         [LT_BIAS_GRADIENT] = "product+bias gradient"};
     const finding *f = &plan->best;
+    char words[KEPT_VALUE_SIZE];
     if (!f->choice)
         return false;
     *out = (device_choice){.problem = f->choice->problem, .ways = 1};
     out->name[0] = names[plan->product.extra];
     out->way[0] = (device_way){
         .engines = f->listed, .timed = f->timed, .nanoseconds = f->nanoseconds, .workspace = (int64_t)f->workspace};
-    snprintf(out->engine, sizeof out->engine, "%.16s", f->choice->value); /* its number is in the first bytes */
+    cublaslt_print(f, words);                                  /* the line may be another run's by now */
+    snprintf(out->engine, sizeof out->engine, "%.16s", words); /* its number is in the first bytes */
     return true;
 }

@@ -57,6 +57,7 @@ static void room_close(cuda_queue *q, room *r)
         cudaEventDestroy(r->end);
     if (r->block)
         cudaFree(r->block);
+    (void)cudaGetLastError(); /* of what failed in it, or of memory that there is not: else what follows has it */
     mem_put(q->ctx, r->pattern);
     *r = (room){0};
 }
@@ -68,7 +69,7 @@ static bool too_large(const cublaslt_product *p)
 }
 
 /* With so many bytes to sweep the caches with. False: the product is too large to be tried, or there is no memory for
- * it. */
+ * it; room_close is due even then. */
 static bool room_open(const cublaslt_plan *plan, size_t sweep, room *r)
 {
     enum { PLACES = 4 };
@@ -97,11 +98,8 @@ static bool room_open(const cublaslt_plan *plan, size_t sweep, room *r)
         error = cudaEventCreate(&r->begin);
     if (error == cudaSuccess)
         error = cudaEventCreate(&r->end);
-    if (error != cudaSuccess) {
-        (void)cudaGetLastError(); /* which is kept otherwise */
-        room_close(q, r);
+    if (error != cudaSuccess)
         return false;
-    }
     r->workspace = r->block;
     r->sweep = r->block + offset[PLACES];
     return true;
@@ -135,11 +133,9 @@ static int64_t time_of(const cublaslt_plan *plan, const cublasLtMatmulHeuristicR
     for (int i = 0; i < ROUNDS; i++) {
         float took = 0;
         int at = i;
-        cudaMemsetAsync(r->sweep, 0, SWEEP, stream);
-        cudaEventRecord(r->begin, stream);
-        const cublasStatus_t status = try_once(plan, c, r);
-        cudaEventRecord(r->end, stream);
-        if (status != CUBLAS_STATUS_SUCCESS || cudaEventSynchronize(r->end) != cudaSuccess ||
+        if (cudaMemsetAsync(r->sweep, 0, SWEEP, stream) != cudaSuccess ||
+            cudaEventRecord(r->begin, stream) != cudaSuccess || try_once(plan, c, r) != CUBLAS_STATUS_SUCCESS ||
+            cudaEventRecord(r->end, stream) != cudaSuccess || cudaEventSynchronize(r->end) != cudaSuccess ||
             cudaEventElapsedTime(&took, r->begin, r->end) != cudaSuccess)
             return -1;
         for (; at > 0 && times[at - 1] > took; at--)

@@ -11,13 +11,6 @@
 
 enum { OLDEST = 90000 };
 
-/* One more part of a list in words. */
-static void add_words(char *text, size_t size, const char *between, const char *words)
-{
-    const size_t length = strlen(text);
-    snprintf(text + length, size - length, "%s%s", length ? between : "", words);
-}
-
 static bool take(void *file, const char *name, void *to)
 {
     void *function = dlsym(file, name);
@@ -34,17 +27,21 @@ static bool take_functions(cudnn *c, void *file)
     return all;
 }
 
-/* What keeps us from using it, in words, or NULL. */
-static const char *start_library(cudnn *c, cuda_queue *q, void *file)
+static const char *start_cudnn(void *user, void *file)
 {
+    cuda_queue *q = user;
+    cudnn *c = q->cudnn;
     if (!take_functions(c, file))
         return "cuDNN is too old";
     c->version = c->GetVersion();
     if (c->version < OLDEST)
         return "cuDNN is older than 9";
     cudnnStatus_t status = c->Create(&c->handle);
-    if (status == CUDNN_STATUS_SUCCESS)
+    const bool made = status == CUDNN_STATUS_SUCCESS;
+    if (made)
         status = c->SetStream(c->handle, q->stream);
+    if (made && status != CUDNN_STATUS_SUCCESS)
+        c->Destroy(c->handle);
     return status == CUDNN_STATUS_SUCCESS ? NULL : c->GetErrorString(status);
 }
 
@@ -59,24 +56,18 @@ static void name_machine(cudnn *c, const char *device_name)
 void cudnn_open(cuda_queue *q, device *d)
 {
     static const char cost[] = "convolutions are many times slower (pip install nvidia-cudnn-cu13)";
-    char where[256], words[200];
-    void *file = library_find("libcudnn.so.9", where, sizeof where);
-    cudnn *c = file ? mem_get(q->ctx, sizeof *c) : NULL;
-    if (!c) {
-        snprintf(words, sizeof words, "no cuDNN 9: %s", cost);
-        add_words(d->missing, sizeof d->missing, "; ", words);
+    const char *why = NULL;
+    char words[200];
+    q->cudnn = mem_get(q->ctx, sizeof *q->cudnn);
+    if (q->cudnn && library_find("libcudnn.so.9", start_cudnn, q, &why)) {
+        q->cudnn->ctx = q->ctx;
+        name_machine(q->cudnn, d->name);
+        add_words(d->about, sizeof d->about, ", ", strstr(q->cudnn->machine, "cuDNN"));
         return;
     }
-    c->ctx = q->ctx;
-    q->cudnn = c;
-    const char *why = start_library(c, q, file);
-    if (!why) {
-        name_machine(c, d->name);
-        add_words(d->about, sizeof d->about, ", ", strstr(c->machine, "cuDNN"));
-        return;
-    }
-    cudnn_close(q);
-    snprintf(words, sizeof words, "%s: %s", why, cost);
+    mem_put(q->ctx, q->cudnn);
+    q->cudnn = NULL;
+    snprintf(words, sizeof words, "%s: %s", why ? why : "no cuDNN 9", cost);
     add_words(d->missing, sizeof d->missing, "; ", words);
 }
 
@@ -86,8 +77,7 @@ void cudnn_close(cuda_queue *q)
     cudnn *c = q->cudnn;
     if (!c)
         return;
-    if (c->handle)
-        c->Destroy(c->handle);
+    c->Destroy(c->handle);
     mem_put(q->ctx, c);
     q->cudnn = NULL;
 }

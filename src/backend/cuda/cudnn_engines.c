@@ -196,6 +196,7 @@ typedef struct race {
     float cost[CUDNN_MOST_WAYS]; /* of the best of each way */
     int64_t seen[MOST_LISTED];   /* engines of the way that is gathered, each once */
     int nseen;
+    bool starved; /* of the host's memory: an engine that is not looked at might have won */
 } race;
 
 static cudnn_plan *new_plan(race *r)
@@ -203,6 +204,8 @@ static cudnn_plan *new_plan(race *r)
     cudnn_plan *p = mem_get(r->queue->ctx, sizeof *p);
     if (p)
         p->made.lib = p->graph.lib = r->lib;
+    else
+        r->starved = true;
     return p;
 }
 
@@ -491,6 +494,7 @@ static void remember(const race *r, cudnn_plan *p)
 
 bool cudnn_tell_choice(const cudnn_plan *p, int ways, const char *const *names, device_choice *out)
 {
+    char words[KEPT_VALUE_SIZE];
     if (!p->choice)
         return false;
     *out = (device_choice){.problem = p->choice->problem, .ways = ways, .taken = p->engine.way};
@@ -498,9 +502,8 @@ bool cudnn_tell_choice(const cudnn_plan *p, int ways, const char *const *names, 
         out->name[i] = names[i];
         out->way[i] = p->found[i];
     }
-    const char *words = strchr(p->choice->value, ' ') + 1; /* behind the way */
-    const char *end = strstr(words, " |");
-    snprintf(out->engine, sizeof out->engine, "%.*s", end ? (int)(end - words) : 0, words);
+    cudnn_print_engine(&p->engine, 0, NULL, words); /* the line may be another run's by now */
+    snprintf(out->engine, sizeof out->engine, "%.*s", DEVICE_ENGINE_SIZE - 1, strchr(words, ' ') + 1);
     return true;
 }
 
@@ -518,11 +521,11 @@ brasa_status cudnn_choose(cuda_queue *q, const cudnn_problem *p, cudnn_plan **ou
     *out = p->choosing == CHOOSE_FIRST ? NULL : recall(&r);
     if (*out)
         return BRASA_OK;
-    for (int way = 0; way < (timed ? p->ways : 1); way++)
+    for (int way = 0; way < (timed ? p->ways : 1) && !r.starved; way++)
         gather(&r, way, timed ? MOST_TAKEN : 1);
     bool ran = false;
-    int winner = timed && r.count ? run_race(&r, &ran) : -1;
-    if (!ran)
+    int winner = timed && r.count && !r.starved ? run_race(&r, &ran) : -1;
+    if (!ran && !r.starved)
         winner = first_plan(&r);
     for (int i = 0; i < r.count; i++) {
         if (i == winner)
@@ -536,6 +539,8 @@ brasa_status cudnn_choose(cuda_queue *q, const cudnn_problem *p, cudnn_plan **ou
         else if (r.graph[way].lib)
             cudnn_free(&r.graph[way]);
     }
+    if (r.starved)
+        return fail_memory(q->ctx, sizeof **out);
     if (ran && *out)
         remember(&r, *out);
     return *out ? BRASA_OK : BRASA_NO_KERNEL;

@@ -2,7 +2,8 @@
  *
  * In this order: where the user says ($BRASA_CUDNN, $BRASA_CUBLASLT: a file, a folder, or "off" for none); where the
  * system's loader finds them; in CUDA's own folders; and in Python environments, whose packages of NVIDIA bring them
- * for every framework. Python itself is not started: its folders have known names. */
+ * for every framework. Python itself is not started: its folders have known names. What cannot be used, an old
+ * library of the system's say, is passed over, but for what the user has named. */
 #define _GNU_SOURCE
 #include "backend/cuda/libraries.h"
 
@@ -18,36 +19,39 @@ enum { PATH_SIZE = 4096 };
 
 typedef struct search {
     const char *file; /* how the name begins */
-    char *where;
-    size_t size;
+    library_start start;
+    void *user;
+    const char **why;
 } search;
 
-static void *open_file(const search *s, const char *path)
+/* One that will not do stays open, too: it has threads and handlers of its own. */
+static bool open_file(const search *s, const char *path)
 {
     void *opened = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    if (opened && strchr(path, '/'))
-        snprintf(s->where, s->size, "%s", path);
-    return opened;
+    const char *why = opened ? s->start(s->user, opened) : NULL;
+    if (!*s->why)
+        *s->why = why;
+    return opened && !why;
 }
 
-/* The first file that can be opened among those of a pattern: `folder`, taken letter by letter, and `rest`, in which
- * * stands for anything, then the library's name and what follows it. */
-static void *open_in(const search *s, const char *folder, const char *rest)
+/* The first file that will do among those of a pattern: `folder`, taken letter by letter, and `rest`, in which a star
+ * stands for anything, then the library's name and what follows it. */
+static bool open_in(const search *s, const char *folder, const char *rest)
 {
     char pattern[PATH_SIZE];
     size_t length = 0;
     for (const char *at = folder; *at; at++) {
         if (length + 2 >= sizeof pattern)
-            return NULL;
+            return false;
         if (strchr("*?[\\", *at))
             pattern[length++] = '\\';
         pattern[length++] = *at;
     }
     const int more = snprintf(pattern + length, sizeof pattern - length, "%s/%s*", rest, s->file);
     if (more < 0 || (size_t)more >= sizeof pattern - length)
-        return NULL;
+        return false;
     glob_t found = {0};
-    void *opened = NULL;
+    bool opened = false;
     if (glob(pattern, 0, NULL, &found) == 0)
         for (size_t i = 0; i < found.gl_pathc && !opened; i++)
             opened = open_file(s, found.gl_pathv[i]);
@@ -56,21 +60,20 @@ static void *open_in(const search *s, const char *folder, const char *rest)
 }
 
 /* A Python's prefix: its packages, and the libraries that conda puts beside it. */
-static void *open_in_python(const search *s, const char *prefix)
+static bool open_in_python(const search *s, const char *prefix)
 {
     if (!prefix || *prefix != '/')
-        return NULL;
-    void *opened = open_in(s, prefix, "/lib*/python3*/*-packages/nvidia/*/lib");
-    return opened ? opened : open_in(s, prefix, "/lib");
+        return false;
+    return open_in(s, prefix, "/lib*/python3*/*-packages/nvidia/*/lib") || open_in(s, prefix, "/lib");
 }
 
 /* The prefix of a program .../bin/python3. */
-static void *open_beside(const search *s, char *program)
+static bool open_beside(const search *s, char *program)
 {
     for (int i = 0; i < 2; i++) {
         char *slash = strrchr(program, '/');
         if (!slash)
-            return NULL;
+            return false;
         *slash = '\0';
     }
     return open_in_python(s, program);
@@ -78,7 +81,7 @@ static void *open_beside(const search *s, char *program)
 
 /* The python3 that a shell would start. In a virtual environment it is a link to another one, whose packages may do
  * as well. */
-static void *open_by_path(const search *s)
+static bool open_by_path(const search *s)
 {
     const char *at = getenv("PATH");
     while (at && *at) {
@@ -89,36 +92,26 @@ static void *open_by_path(const search *s)
         if (all < 0 || (size_t)all >= sizeof program || *program != '/' || access(program, X_OK) != 0)
             continue;
         target = realpath(program, NULL);
-        void *opened = open_beside(s, program);
-        if (!opened && target)
-            opened = open_beside(s, target);
+        const bool opened = open_beside(s, program) || (target && open_beside(s, target));
         free(target);
         return opened;
     }
-    return NULL;
+    return false;
 }
 
-static void *open_by_environments(const search *s)
+static bool open_by_environments(const search *s)
 {
     const char *home = getenv("HOME");
     char local[PATH_SIZE];
     snprintf(local, sizeof local, "%s/.local", home ? home : "");
-    void *opened = open_in_python(s, getenv("VIRTUAL_ENV"));
-    if (!opened)
-        opened = open_in_python(s, getenv("CONDA_PREFIX"));
-    if (!opened)
-        opened = open_by_path(s);
-    if (!opened && home)
-        opened = open_in_python(s, local);
-    if (!opened)
-        opened = open_in_python(s, "/usr/local");
-    return opened ? opened : open_in_python(s, "/usr");
+    return open_in_python(s, getenv("VIRTUAL_ENV")) || open_in_python(s, getenv("CONDA_PREFIX")) || open_by_path(s) ||
+           (home && open_in_python(s, local)) || open_in_python(s, "/usr/local") || open_in_python(s, "/usr");
 }
 
-static void *open_by_toolkit(const search *s)
+static bool open_by_toolkit(const search *s)
 {
     const char *const folders[] = {getenv("CUDA_PATH"), getenv("CUDA_HOME"), "/usr/local/cuda"};
-    void *opened = NULL;
+    bool opened = false;
     for (int i = 0; i < 3 && !opened; i++)
         if (folders[i] && *folders[i] == '/')
             opened = open_in(s, folders[i], "/lib*");
@@ -137,19 +130,14 @@ static const char *wish(const char *file)
     return NULL;
 }
 
-void *library_find(const char *file, char *where, size_t size)
+bool library_find(const char *file, library_start start, void *user, const char **why)
 {
-    const search s = {file, where, size};
+    const search s = {file, start, user, why};
     const char *named = wish(file);
     struct stat st;
-    if (size)
-        *where = '\0';
     if (named && strcmp(named, "off") == 0)
-        return NULL;
+        return false;
     if (named)
         return stat(named, &st) == 0 && S_ISDIR(st.st_mode) ? open_in(&s, named, "") : open_file(&s, named);
-    void *opened = open_file(&s, file);
-    if (!opened)
-        opened = open_by_toolkit(&s);
-    return opened ? opened : open_by_environments(&s);
+    return open_file(&s, file) || open_by_toolkit(&s) || open_by_environments(&s);
 }

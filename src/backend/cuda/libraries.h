@@ -5,8 +5,22 @@
 
 #include "backend/cuda/cuda.h"
 
-/* libraries.c: a library by the beginning of its file name ("libcudnn.so.9"), or NULL; *where is "" or its path. */
-void *library_find(const char *file, char *where, size_t size);
+#include <stdio.h>
+#include <string.h>
+
+/* Begins to use a library that is open. Returns why it will not do, in words that stay, or NULL: it does. */
+typedef const char *(*library_start)(void *user, void *file);
+
+/* libraries.c: opens libraries by the beginning of their file name ("libcudnn.so.9") until one will do. False: none
+ * does; *why, unless it has words already, becomes those about the first that was there. */
+bool library_find(const char *file, library_start start, void *user, const char **why);
+
+/* One more part of a list in words. */
+static inline void add_words(char *text, size_t size, const char *between, const char *words)
+{
+    const size_t length = strlen(text);
+    snprintf(text + length, size - length, "%s%s", length ? between : "", words);
+}
 
 /* Sets queue->cudnn, or leaves NULL; adds to device->about or device->missing. */
 void cudnn_open(cuda_queue *q, device *d);
