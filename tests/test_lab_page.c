@@ -388,13 +388,56 @@ TEST(what_changed_when_it_was_resumed)
     c.r.resumed_count = 3;
     kept k = page_of(&c, &report);
     CHECK_HAS(k.text, "<dt>Resumed</dt><dd>2026-11-20T15:00:00Z, with all as before</dd>");
-    CHECK_HAS(k.text, "<dd>2026-11-20T16:00:00Z, with brasa 0.2.0, compiler gcc 13.1.0</dd>");
-    CHECK_HAS(k.text, "<dd>2026-11-20T17:00:00Z, with Brasa no JSON</dd>");
+    CHECK_HAS(k.text, "<dd>2026-11-20T16:00:00Z, with brasa 0.2.0, with compiler gcc 13.1.0</dd>");
+    CHECK_HAS(k.text,
+              "<dd>2026-11-20T17:00:00Z, with Brasa no JSON, without cpu, without brasa, without compiler</dd>");
     drop(&k);
     k = (kept){0};
     CHECK(lab_export_json(&report, keep, &k));
     CHECK_HAS(k.text, "\"resumed\":[{\"at\":\"2026-11-20T15:00:00Z\",\"machine\":{\"machine\":{\"cpu\"");
     CHECK_HAS(k.text, "\"machine\":\"\",\"build\":\"no JSON\"}]");
+    drop(&k);
+    campaign_end(&c);
+}
+
+/* However often it was resumed, what was measured stays in the report. */
+TEST(resumed_again_and_again)
+{
+    enum { MANY = 250 };
+    static char dates[MANY][32];
+    result_resumed resumed[MANY];
+    campaign c;
+    lab_report report;
+    make_nothing(&c);
+    for (int i = 0; i < MANY; i++) {
+        snprintf(dates[i], sizeof dates[i], "day %d", i);
+        resumed[i] = (result_resumed){dates[i], c.r.machine, c.r.brasa};
+    }
+    c.r.resumed = resumed;
+    c.r.resumed_count = MANY;
+    kept k = page_of(&c, &report);
+    CHECK_HAS(k.text, "<dt>Cost of watching</dt>");
+    CHECK_HAS(k.text, "<dt>Resumed before</dt><dd>245 times</dd>");
+    CHECK_HAS(k.text, "day 249, with all as before");
+    CHECK_HAS(k.text, "day 245,");
+    CHECK(!strstr(k.text, "day 244,"));
+    drop(&k);
+    campaign_end(&c);
+}
+
+/* Rows of two versions do not pass for one. */
+TEST(two_versions_of_a_framework)
+{
+    campaign c;
+    lab_report report;
+    campaign_begin(&c, "versions");
+    add_cell(&c, "alexnet", "synth:fire,n=100", 100, 1);
+    for (int repeat = 1; repeat <= 3; repeat++)
+        add_row(&c, "mxnet", "", repeat, 0.1)->version = repeat == 2 ? "1.8.0" : "1.9.1";
+    kept k = page_of(&c, &report);
+    CHECK_HAS(k.text, "1.8.0");
+    CHECK_HAS(k.text, "1.9.1");
+    CHECK_HAS(k.text, "mxnet had 2 versions in this campaign: its rows do not compare with each other.");
     drop(&k);
     campaign_end(&c);
 }

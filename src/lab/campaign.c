@@ -71,6 +71,9 @@ brasa_status campaign_process(campaign *c, open_cell *x, const campaign_peer *pe
     told t = {c, run, check};
     int words = 0;
     *out = (process_result){.pool = {.ctx = c->ctx}};
+    brasa_status status = campaign_touch(c);
+    if (status != BRASA_OK)
+        return status;
     while (peer->argv[words])
         words++;
     const char **argv = pool_get(&x->pool, (size_t)words + 2, sizeof *argv);
@@ -79,7 +82,7 @@ brasa_status campaign_process(campaign *c, open_cell *x, const campaign_peer *pe
     memcpy(argv, peer->argv, (size_t)words * sizeof *argv);
     argv[words] = c->file;
     account_owed owed = {0};
-    brasa_status status = c->o->source.write(x->prepared, run, check, c->file, &owed);
+    status = c->o->source.write(x->prepared, run, check, c->file, &owed);
     if (status != BRASA_OK)
         return status;
     if (!check)
@@ -171,31 +174,11 @@ static void close_it(campaign *c, open_cell *x)
     pool_free(&x->pool);
 }
 
-static const store_row *find_row(const store_row *rows, int count, const lab_run *run, int64_t repeat)
-{
-    for (int i = 0; i < count; i++)
-        if (rows[i].repeat == repeat && rows[i].fold == run->fold && strcmp(rows[i].peer, run->peer) == 0 &&
-            strcmp(rows[i].variant, run->variant) == 0)
-            return &rows[i];
-    return NULL;
-}
-
-static bool is(const store_row *row, const char *status)
-{
-    return row->status && strcmp(row->status, status) == 0;
-}
-
-/* Whether a run that ended so would end so again, and only cost time. */
-static bool is_final(const char *status)
-{
-    return strcmp(status, "done") != 0 && strcmp(status, "failed") != 0 && strcmp(status, "killed") != 0;
-}
-
 static bool was_final(const store_row *rows, int count, const lab_run *run)
 {
     for (int64_t repeat = 1; repeat < run->repeat; repeat++) {
-        const store_row *row = find_row(rows, count, run, repeat);
-        if (row && row->status && is_final(row->status))
+        const store_row *row = campaign_find_row(rows, count, run, repeat);
+        if (row && row->status && campaign_is_final(row->status))
             return true;
     }
     return false;
@@ -231,7 +214,7 @@ void campaign_ended(campaign *c, const open_cell *x, const lab_run *run, const c
 {
     const int64_t folds = run->cell->folds > 0 ? run->cell->folds : 1, fold = run->fold > 0 ? run->fold : 1;
     const int64_t left = (run->cell->repeats - run->repeat) * folds + folds - fold;
-    if (was_counted(c, run->cell) && (x->broken || is_final(status)))
+    if (was_counted(c, run->cell) && (x->broken || campaign_is_final(status)))
         c->total = c->total - left > c->number ? c->total - (int)left : c->number;
 }
 
@@ -239,7 +222,7 @@ void campaign_ended(campaign *c, const open_cell *x, const lab_run *run, const c
 static brasa_status run_peer(campaign *c, open_cell *x, const lab_run *run, int index, standing *st)
 {
     const campaign_peer *peer = &c->o->peers[index];
-    const store_row *there = find_row(st->rows, st->count, run, run->repeat);
+    const store_row *there = campaign_find_row(st->rows, st->count, run, run->repeat);
     const bool settled = peer->why || x->broken; /* one row says all */
     const char *state = there ? there->status : NULL;
     brasa_status status = BRASA_OK;
@@ -247,12 +230,12 @@ static brasa_status run_peer(campaign *c, open_cell *x, const lab_run *run, int 
         st->good[index] = false;
         return BRASA_OK;
     }
-    if (!there || (c->o->retry && !is(there, "done")))
+    if (!there || (c->o->retry && !campaign_is(there, "done")))
         status = campaign_row(c, x, peer, run, &state);
     else if (x->broken && !peer->why)
         campaign_ended(c, x, run, state);
     st->good[index] = st->good[index] && state && strcmp(state, "done") == 0;
-    st->final[index] = settled || (state && is_final(state));
+    st->final[index] = settled || (state && campaign_is_final(state));
     return status;
 }
 
@@ -351,21 +334,6 @@ static brasa_status begin(campaign *c)
     return status;
 }
 
-/* Runs of a cell by a peer that its rows leave to do. */
-static int count_missing(const campaign *c, lab_run run, const store_row *rows, int count)
-{
-    int missing = 0;
-    bool final = false;
-    for (run.repeat = 1; run.repeat <= run.cell->repeats && !final; run.repeat++)
-        for (run.fold = run.cell->folds > 0; run.fold <= run.cell->folds && !final; run.fold++) {
-            const store_row *row = find_row(rows, count, &run, run.repeat);
-            const bool again = row && c->o->retry && !is(row, "done");
-            missing += !row || again;
-            final = row && !again && row->status && is_final(row->status);
-        }
-    return missing;
-}
-
 /* Runs that are missing, as far as it is known: cells of the list, peers that can run. */
 static brasa_status count_runs(campaign *c)
 {
@@ -382,9 +350,7 @@ static brasa_status count_runs(campaign *c)
                 status = store_rows(o->store, &p, cells[k].id, &rows, &nrows);
         for (int k = 0; status == BRASA_OK && k < o->npeers; k++)
             if (!o->peers[k].why)
-                c->total += count_missing(
-                    c, (lab_run){.cell = &o->cells[i], .peer = o->peers[k].name, .variant = o->peers[k].variant},
-                    rows, nrows);
+                c->total += campaign_missing(c, &o->cells[i], &o->peers[k], rows, nrows);
     }
     pool_free(&p);
     return status;
@@ -402,15 +368,27 @@ static brasa_status count_done(campaign *c)
         int count;
         status = store_rows(c->o->store, &p, cells[i].id, &rows, &count);
         for (int k = 0; status == BRASA_OK && k < count; k++)
-            c->result->done += is(&rows[k], "done");
+            c->result->done += campaign_is(&rows[k], "done");
     }
     pool_free(&p);
     return status;
 }
 
-static brasa_status compare_all(campaign *c)
+/* Whether all cells of a campaign that is gone on with are what they were, before anything is done to it. */
+static brasa_status check_all(campaign *c)
 {
     brasa_status status = BRASA_OK;
+    for (int i = 0; c->o->resume && status == BRASA_OK && i < c->o->count && !campaign_stopped(c); i++) {
+        open_cell x;
+        status = open_it(c, &c->o->cells[i], &x);
+        close_it(c, &x);
+    }
+    return status;
+}
+
+static brasa_status compare_all(campaign *c)
+{
+    brasa_status status = check_all(c);
     for (int i = 0; status == BRASA_OK && i < c->o->count && !campaign_stopped(c); i++) {
         open_cell x;
         status = open_it(c, &c->o->cells[i], &x);
@@ -450,14 +428,10 @@ brasa_status campaign_run(brasa_context *ctx, const campaign_options *o, campaig
         campaign_tell(&c, (campaign_event){.kind = CAMPAIGN_BEGIN});
         status = compare_all(&c);
     }
-    if (status == BRASA_OK && o->resume) /* not where it cannot go on */
-        status = store_resume_campaign(
-            o->store, c.id, o->who,
-            &(store_resumed){.at = campaign_date(date), .machine = o->machine, .brasa = o->brasa});
     if (status == BRASA_OK)
         status = run_all(&c);
     out->stopped = campaign_stopped(&c);
-    if (status == BRASA_OK && !out->stopped)
+    if (status == BRASA_OK && !out->stopped && (c.resumed || !o->resume))
         status = store_finish_campaign(o->store, c.id, campaign_date(date));
     if (status == BRASA_OK)
         status = count_done(&c);

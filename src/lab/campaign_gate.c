@@ -119,9 +119,13 @@ static brasa_status compare(campaign *c, open_cell *x, const campaign_peer *peer
 brasa_status campaign_gate(campaign *c, open_cell *x)
 {
     brasa_status status = BRASA_OK;
+    bool owes = true;
     for (int i = 0; status == BRASA_OK && i < c->o->npeers && !campaign_stopped(c); i++) {
         const campaign_peer *peer = &c->o->peers[i];
-        if (!peer->why && !x->broken && !campaign_gate_of(c, x->info.key, peer))
+        if (peer->why || x->broken || campaign_gate_of(c, x->info.key, peer))
+            continue;
+        status = campaign_owes(c, x, peer, &owes);
+        if (status == BRASA_OK && owes)
             status = compare(c, x, peer);
     }
     return status;

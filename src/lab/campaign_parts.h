@@ -19,6 +19,7 @@ typedef struct campaign {
     process_result account;
     store_cell *known; /* cells of the campaign that is gone on with */
     int nknown;
+    bool resumed; /* something is done to it again, which the store knows */
 } campaign;
 
 /* A cell that is being run. */
@@ -45,6 +46,18 @@ brasa_status campaign_process(campaign *c, open_cell *x, const campaign_peer *pe
 
 /* campaign_resume.c: what there is of the campaign that is gone on with, or why it cannot be. */
 brasa_status campaign_resume(campaign *c);
+/* Before anything is run or kept: a campaign that is gone on with is not finished any more. */
+brasa_status campaign_touch(campaign *c);
+/* The row of a run in this repeat, or NULL. */
+const store_row *campaign_find_row(const store_row *rows, int count, const lab_run *run, int64_t repeat);
+bool campaign_is(const store_row *row, const char *status);
+/* Whether a run that ended so would end so again, and only cost time. */
+bool campaign_is_final(const char *status);
+/* How many runs of a cell by a peer are missing; rows: those that are there. */
+int campaign_missing(const campaign *c, const lab_cell *cell, const campaign_peer *peer, const store_row *rows,
+                     int count);
+/* Whether there are any, by the rows from before. */
+brasa_status campaign_owes(campaign *c, const open_cell *x, const campaign_peer *peer, bool *owes);
 
 /* campaign_gate.c: compares all peers for the cell's key, where that was not done; and what is known of one, or NULL.
  */

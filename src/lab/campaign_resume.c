@@ -1,4 +1,4 @@
-/* campaign_resume.c - what a campaign that goes on has to begin with, and whether it may: see campaign.h. */
+/* campaign_resume.c - going on with a campaign: whether it may be, and what is missing. See campaign.h. */
 #include "lab/campaign_parts.h"
 #include "lab/facts.h"
 
@@ -28,25 +28,6 @@ static brasa_status check_machine(const campaign *c, const store_campaign *befor
     return status;
 }
 
-/* What is known of the gate. Those who failed there may try again. */
-static brasa_status read_gates(campaign *c)
-{
-    store_parity *gates;
-    int count;
-    brasa_status status = store_parities(c->o->store, &c->pool, c->id, &gates, &count);
-    for (int i = 0; status == BRASA_OK && i < count; i++) {
-        if (!gates[i].peer || !gates[i].variant || !gates[i].network || !gates[i].status ||
-            (c->o->retry && strcmp(gates[i].status, "same") != 0))
-            continue;
-        store_parity *grown = pool_grow(&c->pool, c->gates, c->ngates, &c->capacity, sizeof *grown);
-        if (!grown)
-            return fail_memory(c->ctx, sizeof *grown);
-        c->gates = grown;
-        c->gates[c->ngates++] = gates[i];
-    }
-    return status;
-}
-
 brasa_status campaign_resume(campaign *c)
 {
     const campaign_options *o = c->o;
@@ -63,7 +44,69 @@ brasa_status campaign_resume(campaign *c)
         return status;
     c->id = before->id;
     status = check_machine(c, before);
-    if (status == BRASA_OK)
-        status = store_cells(o->store, &c->pool, c->id, &c->known, &c->nknown);
-    return status == BRASA_OK ? read_gates(c) : status;
+    return status == BRASA_OK ? store_cells(o->store, &c->pool, c->id, &c->known, &c->nknown) : status;
+}
+
+brasa_status campaign_touch(campaign *c)
+{
+    char date[32];
+    if (!c->o->resume || c->resumed)
+        return BRASA_OK;
+    c->resumed = true;
+    return store_resume_campaign(
+        c->o->store, c->id, c->o->who,
+        &(store_resumed){.at = campaign_date(date), .machine = c->o->machine, .brasa = c->o->brasa});
+}
+
+/* --- what is missing ----------------------------------------------------------------------------------------- */
+
+const store_row *campaign_find_row(const store_row *rows, int count, const lab_run *run, int64_t repeat)
+{
+    for (int i = 0; i < count; i++)
+        if (rows[i].repeat == repeat && rows[i].fold == run->fold && strcmp(rows[i].peer, run->peer) == 0 &&
+            strcmp(rows[i].variant, run->variant) == 0)
+            return &rows[i];
+    return NULL;
+}
+
+bool campaign_is(const store_row *row, const char *status)
+{
+    return row->status && strcmp(row->status, status) == 0;
+}
+
+bool campaign_is_final(const char *status)
+{
+    return strcmp(status, "done") != 0 && strcmp(status, "failed") != 0 && strcmp(status, "killed") != 0;
+}
+
+int campaign_missing(const campaign *c, const lab_cell *cell, const campaign_peer *peer, const store_row *rows,
+                     int count)
+{
+    lab_run run = {.cell = cell, .peer = peer->name, .variant = peer->variant};
+    int missing = 0;
+    bool final = false;
+    for (run.repeat = 1; run.repeat <= cell->repeats && !final; run.repeat++)
+        for (run.fold = cell->folds > 0; run.fold <= cell->folds && !final; run.fold++) {
+            const store_row *row = campaign_find_row(rows, count, &run, run.repeat);
+            const bool again = row && c->o->retry && !campaign_is(row, "done");
+            missing += !row || again;
+            final = row && !again && row->status && campaign_is_final(row->status);
+        }
+    return missing;
+}
+
+brasa_status campaign_owes(campaign *c, const open_cell *x, const campaign_peer *peer, bool *owes)
+{
+    pool p = {.ctx = c->ctx};
+    store_row *rows;
+    int count;
+    brasa_status status = BRASA_OK;
+    *owes = true;
+    for (int i = 0; status == BRASA_OK && i < c->nknown; i++)
+        if (c->known[i].key && strcmp(c->known[i].key, x->cell->key) == 0) {
+            status = store_rows(c->o->store, &p, c->known[i].id, &rows, &count);
+            *owes = status == BRASA_OK && campaign_missing(c, x->cell, peer, rows, count) > 0;
+        }
+    pool_free(&p);
+    return status;
 }

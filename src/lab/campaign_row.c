@@ -153,6 +153,9 @@ brasa_status campaign_row(campaign *c, open_cell *x, const campaign_peer *peer, 
     store_row row = empty_row(x, run);
     row.started = campaign_date(started);
     decide(c, x, peer, &row);
+    const brasa_status touched = campaign_touch(c);
+    if (touched != BRASA_OK)
+        return touched;
     if (row.status) {
         *status = lasting(row.status);
         if (!peer->why) {

@@ -35,15 +35,30 @@ static const char *range(pool *p, const lab_results *r, size_t offset, const cha
     return pool_text(p, "%s to %s %s", from.text, until.text, unit);
 }
 
-/* "2026-11-20T14:03:11Z, with all as before", or with what is not. How much memory was free is always another. */
+/* How much memory was free is always another. */
+static bool differs(const facts *other, const page_fact *one)
+{
+    return !facts_has(other, one) && strcmp(one->name, "memory available") != 0;
+}
+
+/* "2026-11-20T14:03:11Z, with all as before", or with what is not, and without what is not there any more. */
 static const char *resumed_words(pool *p, const char *at, const facts *before, const facts *now)
 {
-    const char *words = "";
+    const char *words = "", *comma = "";
     for (int i = 0; words && i < now->count; i++)
-        if (!facts_has(before, &now->list[i]) && strcmp(now->list[i].name, "memory available") != 0)
-            words = pool_text(p, "%s%s %s %s", words, *words ? "," : " with", now->list[i].name, now->list[i].value);
+        if (differs(before, &now->list[i])) {
+            words = pool_text(p, "%s%s with %s %s", words, comma, now->list[i].name, now->list[i].value);
+            comma = ",";
+        }
+    for (int i = 0; words && i < before->count; i++)
+        if (differs(now, &before->list[i]) && !facts_value(now, before->list[i].name)) {
+            words = pool_text(p, "%s%s without %s", words, comma, before->list[i].name);
+            comma = ",";
+        }
     return words ? pool_text(p, "%s,%s", at, *words ? words : " with all as before") : NULL;
 }
+
+enum { MOST_RESUMES = 5 /* that are told one by one, the last ones */ };
 
 static brasa_status add_resumed(facts *f, const facts *first, const lab_results *r, lab_conditions *out)
 {
@@ -56,9 +71,11 @@ static brasa_status add_resumed(facts *f, const facts *first, const lab_results 
         status = facts_read(&now, "Machine", r->resumed[i].machine, &out->resumed[i].machine_is_json);
         if (status == BRASA_OK)
             status = facts_read(&now, "Brasa", r->resumed[i].brasa, &out->resumed[i].brasa_is_json);
-        if (status == BRASA_OK)
+        if (status == BRASA_OK && i >= r->resumed_count - MOST_RESUMES)
             status = facts_add(f, "Resumed", resumed_words(f->pool, r->resumed[i].at, first, &now));
     }
+    if (status == BRASA_OK && r->resumed_count > MOST_RESUMES)
+        status = facts_add(f, "Resumed before", pool_text(f->pool, "%d times", r->resumed_count - MOST_RESUMES));
     return status;
 }
 
@@ -78,10 +95,11 @@ brasa_status lab_conditions_make(pool *p, const lab_results *r, lab_conditions *
     brasa_status status = facts_read(&f, "Machine", r->machine, &out->machine_is_json);
     if (status == BRASA_OK)
         status = facts_read(&f, "Brasa", r->brasa, &out->brasa_is_json);
-    if (status == BRASA_OK)
-        status = add_resumed(&f, &(facts){.list = f.list, .count = f.count}, r, out);
+    const facts first = {.list = f.list, .count = f.count}; /* pool_grow leaves what was there */
     for (size_t i = 0; status == BRASA_OK && i < sizeof measured / sizeof *measured; i++)
         status = facts_add(&f, measured[i].name, range(p, r, measured[i].offset, measured[i].unit));
+    if (status == BRASA_OK)
+        status = add_resumed(&f, &first, r, out);
     out->facts = f.list;
     out->count = f.count;
     return status;

@@ -315,21 +315,48 @@ static void make_parity(table_writer *w, const lab_results *r, lab_table *out)
     table_end(w);
 }
 
-/* The first row of each name that knows its version; else the first. */
+/* Whether an earlier row of the name said the same version. */
+static bool version_told(const lab_results *r, int row)
+{
+    for (int i = 0; i < row; i++)
+        if (r->rows[i].version && strcmp(r->rows[i].name, r->rows[row].name) == 0 &&
+            strcmp(r->rows[i].version, r->rows[row].version) == 0)
+            return true;
+    return false;
+}
+
+static void put_version(table_writer *w, const char *name, const result_row *row)
+{
+    table_put(w, "%s", name);
+    table_put(w, "%s", row->framework ? row->framework : "");
+    table_put(w, "%s", row->version ? row->version : "");
+    table_put(w, "%s", row->detail ? row->detail : "");
+}
+
+/* The first row of each version that a name had; of who never told one, the first. */
 static void make_versions(table_writer *w, const lab_results *r, lab_table *out)
 {
     static const page_column columns[] = {
         {"Runner", true}, {"Framework", true}, {"Version", true}, {"What it said of its settings", true}};
     table_begin(w, out, "Versions", columns, 4);
     for (int name = 0; name < r->name_count; name++) {
-        const result_row *best = NULL;
-        for (int i = 0; i < r->row_count; i++)
-            if (strcmp(r->rows[i].name, r->names[name]) == 0 && (!best || (!best->version && r->rows[i].version)))
-                best = &r->rows[i];
-        table_put(w, "%s", r->names[name]);
-        table_put(w, "%s", best && best->framework ? best->framework : "");
-        table_put(w, "%s", best && best->version ? best->version : "");
-        table_put(w, "%s", best && best->detail ? best->detail : "");
+        const result_row *silent = NULL;
+        int versions = 0;
+        for (int i = 0; i < r->row_count; i++) {
+            const result_row *row = &r->rows[i];
+            if (strcmp(row->name, r->names[name]) != 0)
+                continue;
+            silent = silent ? silent : row;
+            if (row->version && !version_told(r, i)) {
+                put_version(w, r->names[name], row);
+                versions++;
+            }
+        }
+        if (!versions && silent)
+            put_version(w, r->names[name], silent);
+        if (versions > 1)
+            table_note(w, "%s had %d versions in this campaign: its rows do not compare with each other.",
+                       r->names[name], versions);
     }
     table_end(w);
 }
