@@ -433,6 +433,46 @@ TEST(an_old_store_becomes_a_new_one)
     }
 }
 
+/* Also by somebody who may not write into it, and then the file stays as it is. */
+TEST(an_old_store_of_somebody_else_is_read)
+{
+    enum { NOBODY = 65534 };
+    start();
+    const char *path = in_folder("theirs.db");
+    store *s = opened(path, STORE_WORK);
+    REQUIRE(s);
+    make_cell(s);
+    store_close(s);
+    for (int i = (int)(sizeof older / sizeof older[0]) - 1; i >= 0; i--)
+        make_database(path, older[i]);
+    size_t bytes = 0, after = 0;
+    char *before = read_file(path, &bytes);
+    chmod(path, 0444);
+    const bool root = geteuid() == 0; /* who may write everywhere */
+    if (root && (chmod(in_folder("."), 0755) != 0 || seteuid(NOBODY) != 0))
+        SKIP("root cannot be somebody else here");
+    s = opened(path, STORE_READ);
+    if (root)
+        CHECK_INT(seteuid(0), 0);
+    pool p = {.ctx = ctx};
+    store_campaign *g;
+    store_resumed *resumed;
+    int count;
+    if (CHECK(s != NULL)) {
+        CHECK_STATUS(store_campaigns(s, &p, &g, &count), BRASA_OK);
+        REQUIRE(count == 1);
+        CHECK_STATUS(store_resumes(s, &p, g->id, &resumed, &count), BRASA_OK);
+        CHECK_INT(count, 0);
+    }
+    pool_free(&p);
+    store_close(s);
+    char *now = read_file(path, &after);
+    CHECK(before && now && after == bytes && memcmp(now, before, bytes) == 0);
+    free(before);
+    free(now);
+    stop();
+}
+
 TEST(what_is_no_store_is_refused)
 {
     start();

@@ -125,7 +125,6 @@ static brasa_status make_tables(store *s)
     return store_conclude(s, status == BRASA_OK ? store_execute(s, q.text) : status);
 }
 
-/* By whoever opens it first, readers too. */
 static brasa_status upgrade(store *s)
 {
     int version;
@@ -145,6 +144,24 @@ static brasa_status upgrade(store *s)
     return store_conclude(s, status == BRASA_OK ? store_execute(s, q.text) : status);
 }
 
+/* Who only reads changes nothing, and may not be allowed to: a copy in memory becomes a new one in its place. */
+static brasa_status upgrade_copy(store *s)
+{
+    sqlite3 *file = s->db, *copy = NULL;
+    int code = sqlite3_open_v2(":memory:", &copy, SQLITE_OPEN_READWRITE, NULL);
+    sqlite3_backup *b = code == SQLITE_OK ? sqlite3_backup_init(copy, "main", file, "main") : NULL;
+    if (b) {
+        sqlite3_backup_step(b, -1);
+        code = sqlite3_backup_finish(b);
+    } else if (code == SQLITE_OK) {
+        code = sqlite3_errcode(copy);
+    }
+    s->db = copy;
+    brasa_status status = code == SQLITE_OK ? upgrade(s) : store_refuse(s, code);
+    sqlite3_close(file);
+    return status;
+}
+
 /* Whether the file is a store that this program knows; a new one becomes one. */
 static brasa_status check_tables(store *s, store_mode mode)
 {
@@ -161,7 +178,9 @@ static brasa_status check_tables(store *s, store_mode mode)
     if (status == BRASA_OK && version > VERSION)
         return fail(s->ctx, BRASA_BAD_FILE, "%s: made by a newer brasa: its version is %d, this one knows %d",
                     s->path, version, VERSION);
-    return status == BRASA_OK && version < VERSION ? upgrade(s) : status;
+    if (status != BRASA_OK || version == VERSION)
+        return status;
+    return mode == STORE_READ ? upgrade_copy(s) : upgrade(s);
 }
 
 /* Nobody else works with it, and it is a file. */
