@@ -63,7 +63,9 @@ static fitted cell_name(const lab_cell *c)
 /* The gate's key ends with a number in brackets, which is of no use to a reader. */
 static void tell_parity(const store_parity *p)
 {
-    const int length = (int)strcspn(p->network, "[");
+    int length = (int)strcspn(p->network, "[");
+    while (length && p->network[length - 1] == ' ')
+        length--;
     const char *word = strcmp(p->status, "same") == 0 ? "the same experiment" : p->status;
     print_line("gate  %s  %.*s: %s: %s", peer_name(p->peer, p->variant).text, length, p->network, word, p->detail);
 }
@@ -148,9 +150,13 @@ static void tell(void *user, const campaign_event *e)
     }
     progress_end(&l->progress);
     if (e->kind == CAMPAIGN_BEGIN) {
-        heading("%s: %d cell%s, %d run%s at least, into %s",
-                l->experiment->title ? l->experiment->title : l->experiment->name, l->experiment->count,
-                l->experiment->count == 1 ? "" : "s", e->total, e->total == 1 ? "" : "s", l->options->store);
+        const char *title = l->experiment->title ? l->experiment->title : l->experiment->name;
+        const char *cells = l->experiment->count == 1 ? "cell" : "cells";
+        if (e->total)
+            heading("%s: %d %s, %d run%s at least, into %s", title, l->experiment->count, cells, e->total,
+                    e->total == 1 ? "" : "s", l->options->store);
+        else
+            heading("%s: %d %s, no run is missing in %s", title, l->experiment->count, cells, l->options->store);
         tell_peers(l);
     } else if (e->kind == CAMPAIGN_PARITY) {
         tell_parity(e->parity);
@@ -268,6 +274,11 @@ static brasa_status files_folder(lab *l, const char **out)
         return out_of_memory(l);
     if (mkdir(*out, 0777) != 0 && errno != EEXIST)
         return fail(l->ctx, BRASA_BAD_FILE, "cannot make %s: %s", *out, strerror(errno));
+    struct stat st;
+    if (stat(*out, &st) != 0 || !S_ISDIR(st.st_mode))
+        return fail(l->ctx, BRASA_BAD_FILE, "%s: the lab's files belong there, and it is no folder", *out);
+    if (access(*out, W_OK | X_OK) != 0)
+        return fail(l->ctx, BRASA_BAD_FILE, "%s: the lab's files belong there: %s", *out, strerror(errno));
     return BRASA_OK;
 }
 

@@ -158,6 +158,8 @@ TEST(every_preset_can_be_run)
             CHECK_INT(e->count, each * (small ? expected[i].small : expected[i].cells));
             for (int k = 0; k < e->count; k++) {
                 const lab_cell *c = &e->cells[k];
+                CHECK(e->title && strncmp(strstr(e->text, "title ") + 5 + strspn(strstr(e->text, "title ") + 5, " "),
+                                          e->title, strlen(e->title)) == 0);
                 CHECK(c->title && c->repeats * (c->folds ? c->folds : 1) >= 3);
                 CHECK(experiment_images(e, c) > 0 && (!small || experiment_images(e, c) <= 4000));
             }

@@ -316,6 +316,8 @@ def test_bad_input():
                             (["bad.lab"], "bad.lab:3: batch"), (["missing.lab"], "missing.lab"),
                             (["letters.lab", "--scale", "huge"], "full or small"),
                             (["letters.lab", "--peers", "pytorhc"], "did you mean 'pytorch'"),
+                            (["letters.lab", "--peers", "pytorch=/tmp"], "/tmp is no program"),
+                            (["letters.lab", "--peers", "pytorch="], "is no program"),
                             (["letters.lab", "--seed", "1"], "unknown option '--seed'"),
                             (["--resume", "none"], "no campaign 'none'"),
                             (["--resume", "1", "letters.lab"], "unexpected 'letters.lab'"),
@@ -331,6 +333,12 @@ def test_bad_input():
               not os.path.exists("never-files"), (r.returncode, r.stderr))
     r = run("report", "--csv", "--json")
     check("one form of a report", r.returncode == 2 and "expected one of them" in r.stderr and not r.stdout, r.stderr)
+    r = run("report", "1", "--csv", "--out", "rows.csv")
+    check("no page of a report in CSV", r.returncode == 2 and "--out is the page's" in r.stderr and not r.stdout, r.stderr)
+    write("nf-files", "")
+    r = run("run", "one.lab", "--peers", "brasa", "--store", "nf.db")
+    check("a file where the folder belongs", r.returncode != 0 and "nf-files: the lab's files belong there" in r.stderr and
+          "goes on" not in r.stderr, (r.returncode, r.stderr))
     r = run("report", "1", "--out", "nowhere/page.html")
     check("the verdict without a page", r.returncode == 1 and r.stdout.startswith("verdict: ") and
           "report: " not in r.stdout and "nowhere/page.html" in r.stderr, (r.returncode, r.stdout, r.stderr))

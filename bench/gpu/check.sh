@@ -4,8 +4,8 @@
 #   bench/gpu/check.sh --sanitize [SECONDS] [FOLDER]   instead: ops, updates, parts, pictures under compute-sanitizer
 #   bench/gpu/check.sh --kills N [FOLDER]              instead: N kills of trainings, whose ends must have the same bits
 # Exit codes: 0 all is well; 1 something failed; 3 --sanitize: nothing failed, but the time was over, the same again goes on.
-# Engines of cuDNN are not timed meanwhile, which takes long: its first proposals are what is proved. But for --kills, and
-# for the networks at the end, which are compared with PyTorch once more with the engines that are the fastest.
+# Engines of cuDNN are not timed meanwhile, which takes long: its first proposals are what is proved. They are timed with
+# --kills, and at the end, where networks are compared with PyTorch once more.
 set -u
 export BRASA_TEST_DEVICE=cuda BRASA_TUNE=off
 cd "$(dirname "$0")/../.." || exit 1

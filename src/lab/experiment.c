@@ -89,6 +89,12 @@ static brasa_status keep(reader *r, const experiment_list *l, experiment_setting
     return BRASA_OK;
 }
 
+static void take_title(reader *r)
+{
+    const experiment_setting *s = experiment_get(r->e, &r->all, KEY_TITLE);
+    r->e->title = s->count ? s->word[0] : NULL;
+}
+
 static brasa_status begin_block(reader *r, char *rest)
 {
     experiment *e = r->e;
@@ -105,6 +111,8 @@ static brasa_status begin_block(reader *r, char *rest)
     const char *name = pool_text(&e->pool, "%s", rest);
     if (!grown || !name)
         return fail_memory(e->ctx, sizeof *grown);
+    if (!e->nblocks)
+        take_title(r);
     e->blocks = grown;
     r->at = &e->blocks[e->nblocks++];
     *r->at = r->all;
@@ -238,6 +246,7 @@ static brasa_status read_all(experiment *e, const char *text, const experiment_o
         if (!(e->blocks = pool_get(&e->pool, 1, sizeof *e->blocks)))
             return fail_memory(e->ctx, sizeof *e->blocks);
         e->blocks[e->nblocks++] = r.all;
+        take_title(&r);
     }
     if (status == BRASA_OK)
         status = check_given(&r);

@@ -22,7 +22,7 @@ typedef struct experiment {
     pool pool;
     const char *where; /* the preset's name, or the file's path */
     const char *name;  /* the same without folder and ending */
-    const char *title; /* of the first block; NULL: none */
+    const char *title; /* that stands before the first block, and so heads all of them; NULL: none */
     const char *text;  /* as it was written */
     bool small;
     lab_cell *cells; /* in the order in which they are run: by block, network, data, batch, ... */

@@ -139,7 +139,6 @@ brasa_status experiment_expand(experiment *e)
         if ((total += counts[i]) > MAX_CELLS)
             return fail(e->ctx, BRASA_BAD_FILE, "%.200s: more than %d cells", e->where, MAX_CELLS);
     }
-    e->title = word_of(e, &e->blocks[0], KEY_TITLE, 0);
     e->cells = pool_get(&e->pool, (size_t)total, sizeof *e->cells);
     e->origins = pool_get(&e->pool, (size_t)total, sizeof *e->origins);
     if (!e->cells || !e->origins)

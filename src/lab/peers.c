@@ -7,6 +7,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { MAX_PEERS = 32, MAX_PATH = 4096, MAX_ENTRY = 2048 };
@@ -161,6 +162,12 @@ static bool has_word(const char *words, const char *word)
     return false;
 }
 
+static bool is_program(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 && S_ISREG(st.st_mode) && access(path, X_OK) == 0;
+}
+
 /* A program as a shell would find it: a name alone is looked for along PATH. */
 static brasa_status find_program(pool *p, const char *word, const char **out)
 {
@@ -170,7 +177,7 @@ static brasa_status find_program(pool *p, const char *word, const char **out)
         char path[MAX_PATH];
         const int all = snprintf(path, sizeof path, "%.*s/%s", (int)length, at, word);
         at += length + (at[length] == ':');
-        if (all > 0 && (size_t)all < sizeof path && path[0] == '/' && access(path, X_OK) == 0)
+        if (all > 0 && (size_t)all < sizeof path && path[0] == '/' && is_program(path))
             return made(p, *out = pool_text(p, "%s", path));
     }
     return absolute(p, word, out);
@@ -195,9 +202,9 @@ static brasa_status locate(pool *p, peer *one, const char *python)
         status = made(p, one->python = pool_text(p, "%s/%s/bin/python", folder, one->def->name));
     if (status != BRASA_OK)
         return status;
-    if (python && access(one->python, X_OK) != 0)
+    if (python && !is_program(one->python))
         return fail(p->ctx, BRASA_BAD_ARGUMENT, "peers: %s: %s is no program", one->def->name, one->python);
-    if (access(one->python, X_OK) != 0) {
+    if (!is_program(one->python)) {
         one->python = NULL;
         one->why = one->def->elsewhere ? one->def->elsewhere
                                        : pool_text(p, "not installed (brasa lab install %s)", one->def->name);

@@ -210,7 +210,7 @@ static void put_dots(page *p, const page_chart *c, int k, const axis *x, const a
     const double wide = s->count ? axis_place(x, x_at(s, s->count - 1)) - axis_place(x, x_at(s, 0)) : 0;
     const double share = wide > 1.0 / MARKS ? wide : 1.0 / MARKS; /* of the axis */
     const bool dense = s->style == STYLE_LINE && s->count > MOST_MARKED * share;
-    const int most = s->count < MOST_POINTS ? s->count : MOST_POINTS;
+    const int most = w.stretch > 1 ? 2 * (s->count / w.stretch) : s->count; /* points that will be drawn */
     const int every = (int)(most / (MARKS * share)) + 1, colour = colour_of(c, k);
     if (s->style == STYLE_DASHED)
         return;
