@@ -74,9 +74,9 @@ void help_short(FILE *to);
 /* "brasa: <text>" on standard error; returns the exit code given. */
 int complain(int code, const char *format, ...) BRASA_PRINTF(2, 3);
 
-/* A line of standard output with a text from outside: control characters become '?'. */
+/* A line of standard output. Its text may come from outside, as that of the next two: control characters become '?'. */
 void print_line(const char *format, ...) BRASA_PRINTF(1, 2);
-/* A line of standard output, bold on a terminal that has colours. */
+/* The same, bold on a terminal that has colours; empty lines may go before it. */
 void heading(const char *format, ...) BRASA_PRINTF(1, 2);
 /* Text broken between words to lines of at most 80 columns. The cursor stands in column `at`; further lines start
  * in column `indent`. Ends the line. */

@@ -16,13 +16,17 @@
 enum { COLUMNS = 80 };
 
 /* One line, whatever a file or an argument holds. */
+static char clean(char c)
+{
+    return (unsigned char)c < 0x20 || c == 0x7f ? '?' : c;
+}
+
 static void put_line(FILE *to, const char *before, const char *format, va_list args)
 {
     char text[1200];
     vsnprintf(text, sizeof text, format, args);
     for (char *c = text; *c; c++)
-        if ((unsigned char)*c < 0x20 || *c == 0x7f)
-            *c = '?';
+        *c = clean(*c);
     fprintf(to, "%s%s\n", before, text);
 }
 
@@ -51,12 +55,13 @@ static bool has_colours(void)
 
 void heading(const char *format, ...)
 {
-    bool bold = has_colours();
+    const bool bold = has_colours();
     va_list args;
     va_start(args, format);
-    fputs(bold ? "\033[1m" : "", stdout);
-    vprintf(format, args);
-    fputs(bold ? "\033[0m\n" : "\n", stdout);
+    for (; *format == '\n'; format++)
+        putchar('\n');
+    put_line(stdout, bold ? "\033[1m" : "", format, args);
+    fputs(bold ? "\033[0m" : "", stdout);
     va_end(args);
 }
 
@@ -72,9 +77,9 @@ void wrapped(int at, int indent, const char *text)
             putchar(' ');
             at++;
         }
-        printf("%.*s", length, text);
-        text += length;
         at += length;
+        for (; length > 0; length--, text++)
+            putchar(clean(*text));
         first = false;
     }
     putchar('\n');

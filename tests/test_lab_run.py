@@ -333,6 +333,10 @@ def test_bad_input():
               not os.path.exists("never-files"), (r.returncode, r.stderr))
     r = run("report", "--csv", "--json")
     check("one form of a report", r.returncode == 2 and "expected one of them" in r.stderr and not r.stdout, r.stderr)
+    write("red\x1b[31m.lab", EXPERIMENT.replace("title     Letters\n", "") % "64")
+    r = run("run", "red\x1b[31m.lab", "--peers", "brasa", "--store", "red.db")
+    check("a terminal gets no controls from outside", r.returncode == 0 and "\x1b" not in r.stdout and "red?[31m" in r.stdout,
+          r.stdout)
     r = run("report", "1", "--csv", "--out", "rows.csv")
     check("no page of a report in CSV", r.returncode == 2 and "--out is the page's" in r.stderr and not r.stdout, r.stderr)
     write("nf-files", "")
