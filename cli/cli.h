@@ -74,7 +74,8 @@ void help_short(FILE *to);
 /* "brasa: <text>" on standard error; returns the exit code given. */
 int complain(int code, const char *format, ...) BRASA_PRINTF(2, 3);
 
-/* A line of standard output. Its text may come from outside, as that of the next two: control characters become '?'. */
+/* A line of standard output. Its text may come from outside, as that of the next two: control characters become '?'.
+ */
 void print_line(const char *format, ...) BRASA_PRINTF(1, 2);
 /* The same, bold on a terminal that has colours; empty lines may go before it. */
 void heading(const char *format, ...) BRASA_PRINTF(1, 2);

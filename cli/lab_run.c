@@ -8,6 +8,7 @@
 #include "signals.h"
 #include "store_files.h"
 
+#include "core/nvml.h"
 #include "lab/campaign.h"
 #include "lab/experiment.h"
 #include "lab/guard.h"
@@ -282,6 +283,25 @@ static brasa_status files_folder(lab *l, const char **out)
     return BRASA_OK;
 }
 
+/* The machine, and the GPUs that a driver knows here: which of them computes is up to each framework. */
+static void machine_and_gpus_json(json *j)
+{
+    char words[600] = "", name[96] = "", driver[96] = "", why[200];
+    nvml *n = nvml_open(why, sizeof why);
+    machine_json(j);
+    for (int i = 0; n && i < nvml_count(n); i++) {
+        nvml_gpu *g = nvml_by_index(n, i);
+        const size_t used = strlen(words);
+        if (g && nvml_name(n, g, name, sizeof name))
+            snprintf(words + used, sizeof words - used, "%s%s", used ? ", " : "", name);
+    }
+    if (*words)
+        json_text(j, "gpu", words);
+    if (*words && nvml_driver(n, driver, sizeof driver))
+        json_text(j, "gpu_driver", driver);
+    nvml_close(n);
+}
+
 /* {"machine": ...} or {"versions": ...}, as other accounts have them. */
 static const char *facts_of(lab *l, void (*write)(json *j))
 {
@@ -318,7 +338,7 @@ static brasa_status run_campaign(lab *l, campaign_result *result)
                           .name = o->resume ? l->old.name : l->experiment->name,
                           .text = l->experiment->text,
                           .scale = l->experiment->small ? "small" : "full",
-                          .machine = facts_of(l, machine_json),
+                          .machine = facts_of(l, machine_and_gpus_json),
                           .brasa = facts_of(l, build_json),
                           .price_per_hour = o->price_per_hour,
                           .who = l->who,

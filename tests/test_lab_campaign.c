@@ -505,14 +505,16 @@ TEST(it_goes_on_where_it_was_begun)
     if (!has_python())
         SKIP("no python3");
     static const struct {
-        const char *machine, *refused;
+        const char *machine, *refused, *device;
     } starts[] = {
-        {"{\"machine\":{\"cpu\":\"a CPU\",\"threads\":2,\"memory_bytes\":1000}}", NULL},
+        {"{\"machine\":{\"cpu\":\"a CPU\",\"threads\":2,\"memory_bytes\":1000},\"gpu\":\"one\"}", NULL},
         {"{\"machine\":{\"cpu\":\"another CPU\",\"threads\":2}}",
-         "begun on a machine with cpu 'a CPU', and here it is 'another CPU'"},
-        {"{\"machine\":{\"cpu\":\"a CPU\",\"threads\":4}}", "with threads '2', and here it is '4'"},
-        {"{\"machine\":{\"cpu\":\"a CPU\",\"threads\":2,\"memory_bytes\":2000}}", NULL},
+         "as the processor tells: 'a CPU' then, 'another CPU' now"},
+        {"{\"machine\":{\"cpu\":\"a CPU\",\"threads\":4}}", "as the number of threads tells: '2' then, '4' now"},
+        {"{\"machine\":{\"cpu\":\"a CPU\",\"threads\":2,\"memory_bytes\":2000},\"gpu\":\"another\"}", NULL},
         {"no JSON", NULL},
+        {"{\"machine\":{\"cpu\":\"a CPU\"},\"gpu\":\"another\"}", "as the GPU tells: 'one' then, 'another' now",
+         "cuda"},
     };
     start();
     store *s = open_store("machines.db");
@@ -524,6 +526,7 @@ TEST(it_goes_on_where_it_was_begun)
         CASE("%s", starts[i].machine);
         o.machine = starts[i].machine;
         cell.repeats = (int64_t)i + 1; /* so that a run is missing */
+        cell.device = starts[i].device ? starts[i].device : "cpu";
         const brasa_status status = campaign_run(ctx, &o, &r);
         CHECK_STATUS(status, starts[i].refused ? BRASA_BAD_ARGUMENT : BRASA_OK);
         if (starts[i].refused)

@@ -77,7 +77,7 @@ def test_resume():
         os.sched_setaffinity(0, {min(cores)})
         r = run("run", "--resume", "letters", "--peers", "brasa", "--store", "killed.db")
         os.sched_setaffinity(0, cores)
-        check("but not with other processors", r.returncode == 1 and "with threads '%d', and here it is '1'" % len(cores)
+        check("but not with other processors", r.returncode == 1 and "as the number of threads tells: '%d' then, '1' now" % len(cores)
               in r.stderr and "start a new one" in r.stderr and rows("killed.db") == after, r.stderr)
 
 

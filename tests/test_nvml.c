@@ -37,6 +37,11 @@ TEST(figures)
     nvml_gpu *g = nvml_by_address(n, "0000:01:00.0");
     REQUIRE(g != NULL);
     CHECK(g == nvml_by_index(n, 0));
+    char text[96];
+    CHECK(nvml_name(n, g, text, sizeof text));
+    CHECK_TEXT(text, "Fake GPU");
+    CHECK(nvml_driver(n, text, sizeof text));
+    CHECK_TEXT(text, "580.1");
     CHECK(nvml_memory(n, g, &used, &total));
     CHECK(used == 12ull << 30 && total == 80ull << 30);
     CHECK(nvml_utilization(n, g, &percent));

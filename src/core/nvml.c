@@ -32,6 +32,8 @@ struct nvml {
     int (*count)(unsigned *);
     int (*by_index)(unsigned, nvml_gpu **);
     int (*by_address)(const char *, nvml_gpu **);
+    int (*driver)(char *, unsigned);
+    int (*name)(nvml_gpu *, char *, unsigned);
     int (*memory)(nvml_gpu *, memory_info *);
     int (*utilization)(nvml_gpu *, utilization *);
     int (*power)(nvml_gpu *, unsigned *);            /* milliwatts */
@@ -69,6 +71,8 @@ static void find_all(nvml *n)
     find(n, "nvmlDeviceGetCount_v2", &n->count);
     find(n, "nvmlDeviceGetHandleByIndex_v2", &n->by_index);
     find(n, "nvmlDeviceGetHandleByPciBusId_v2", &n->by_address);
+    find(n, "nvmlSystemGetDriverVersion", &n->driver);
+    find(n, "nvmlDeviceGetName", &n->name);
     find(n, "nvmlDeviceGetMemoryInfo", &n->memory);
     find(n, "nvmlDeviceGetUtilizationRates", &n->utilization);
     find(n, "nvmlDeviceGetPowerUsage", &n->power);
@@ -152,6 +156,22 @@ nvml_gpu *nvml_by_address(nvml *n, const char *address)
     nvml_gpu *g = NULL;
     const int result = n->by_address(address, &g);
     return result == 0 || failed(n, "GPU", result) ? g : NULL;
+}
+
+bool nvml_driver(nvml *n, char *version, int size)
+{
+    if (!n->driver)
+        return lacks(n, "driver's version");
+    const int result = n->driver(version, (unsigned)size);
+    return result == 0 || failed(n, "driver's version", result);
+}
+
+bool nvml_name(nvml *n, nvml_gpu *g, char *name, int size)
+{
+    if (!n->name)
+        return lacks(n, "name");
+    const int result = n->name(g, name, (unsigned)size);
+    return result == 0 || failed(n, "name", result);
 }
 
 bool nvml_memory(nvml *n, nvml_gpu *g, uint64_t *used, uint64_t *total)

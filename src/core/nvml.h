@@ -29,6 +29,8 @@ nvml_gpu *nvml_by_index(nvml *n, int index);
 nvml_gpu *nvml_by_address(nvml *n, const char *address); /* "0000:3b:00.0" */
 
 /* Each tells whether it could be read; why not, nvml_why says. */
+bool nvml_driver(nvml *n, char *version, int size);
+bool nvml_name(nvml *n, nvml_gpu *g, char *name, int size);              /* "NVIDIA H200" */
 bool nvml_memory(nvml *n, nvml_gpu *g, uint64_t *used, uint64_t *total); /* bytes, of all that runs there */
 bool nvml_utilization(nvml *n, nvml_gpu *g,
                       int *percent); /* of the last sixth of a second to second: some kernel ran */

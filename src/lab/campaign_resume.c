@@ -6,23 +6,28 @@
 
 /* Times of two machines, or with other numbers of processors, do not compare. Accounts of older versions, and of
  * tests, may not name these facts. */
+static const struct decisive {
+    const char *fact, *words;
+} decisive[] = {{"cpu", "processor"}, {"threads", "number of threads"}, {"gpu", "GPU"} /* where one computes */};
+enum { ALWAYS = 2, ALL = sizeof decisive / sizeof *decisive };
+
 static brasa_status check_machine(const campaign *c, const store_campaign *before)
 {
-    static const char *const decisive[] = {"cpu", "threads"};
     pool p = {.ctx = c->ctx};
     facts was = {.pool = &p}, is = {.pool = &p};
-    bool read;
+    bool read, gpu = false;
+    for (int i = 0; i < c->o->count; i++)
+        gpu |= strcmp(c->o->cells[i].device, "cpu") != 0;
     brasa_status status = facts_read(&was, "machine", before->machine, &read);
     if (status == BRASA_OK)
         status = facts_read(&is, "machine", c->o->machine, &read);
-    for (size_t i = 0; status == BRASA_OK && i < sizeof decisive / sizeof *decisive; i++) {
-        const char *then = facts_value(&was, decisive[i]), *now = facts_value(&is, decisive[i]);
+    for (int i = 0; status == BRASA_OK && i < (gpu ? ALL : ALWAYS); i++) {
+        const char *then = facts_value(&was, decisive[i].fact), *now = facts_value(&is, decisive[i].fact);
         if (then && now && strcmp(then, now) != 0)
-            status =
-                fail(c->ctx, BRASA_BAD_ARGUMENT,
-                     "campaign %lld was begun on a machine with %s '%s', and here it is '%s': their times do not "
-                     "compare: start a new one",
-                     (long long)c->id, decisive[i], then, now);
+            status = fail(c->ctx, BRASA_BAD_ARGUMENT,
+                          "campaign %lld was begun on another machine, as the %s tells: '%s' then, '%s' now; their "
+                          "times do not compare: start a new one",
+                          (long long)c->id, decisive[i].words, then, now);
     }
     pool_free(&p);
     return status;

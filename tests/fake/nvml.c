@@ -1,8 +1,8 @@
 /* nvml.c - stands in for NVIDIA's libnvidia-ml.so.1 in tests: one GPU with known figures. What it uses grows by a
  * joule with each question for its energy. FAKE_NVML_FAILS names a function that fails, FAKE_NVML_PID the process
- * that has memory there; without it, it is the one that asks. FAKE_NVML_GB is what all have there. With
- * FAKE_NVML_FAILS=first the first question for a process takes a while of the processor, and does not find it; with
- * FAKE_NVML_FAILS=second every second one takes a while. */
+ * that has memory there; without it, it is the one that asks. FAKE_NVML_GB is what all have there, FAKE_NVML_NAME the
+ * GPU's name. With FAKE_NVML_FAILS=first the first question for a process takes a while of the processor, and does
+ * not find it; with FAKE_NVML_FAILS=second every second one takes a while. */
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -55,6 +55,22 @@ int nvmlDeviceGetHandleByPciBusId_v2(const char *address, void **gpu)
 {
     *gpu = &the_gpu;
     return strcmp(address, "0000:01:00.0") == 0 ? 0 : 6;
+}
+
+EXPORT int nvmlSystemGetDriverVersion(char *version, unsigned size);
+int nvmlSystemGetDriverVersion(char *version, unsigned size)
+{
+    strncpy(version, "580.1", size);
+    return fails("version");
+}
+
+EXPORT int nvmlDeviceGetName(void *gpu, char *name, unsigned size);
+int nvmlDeviceGetName(void *gpu, char *name, unsigned size)
+{
+    (void)gpu;
+    const char *given = getenv("FAKE_NVML_NAME");
+    strncpy(name, given ? given : "Fake GPU", size);
+    return fails("name");
 }
 
 EXPORT int nvmlDeviceGetMemoryInfo(void *gpu, unsigned long long *memory);
