@@ -478,6 +478,12 @@ TEST(the_gate_is_passed_again)
     CHECK_STATUS(campaign_run(ctx, &o, &r), BRASA_OK);
     CHECK(r.rows == 0 && f.compared == 0 && w.starts == 0); /* nothing is missing */
     pool p = {.ctx = ctx};
+    store_campaign *list;
+    int campaigns;
+    CHECK_STATUS(store_finish_campaign(s, r.campaign, NULL), BRASA_OK); /* as if killed behind the last row */
+    CHECK_STATUS(campaign_run(ctx, &o, &r), BRASA_OK);
+    CHECK_STATUS(store_campaigns(s, &p, &list, &campaigns), BRASA_OK);
+    CHECK(campaigns == 1 && list[0].finished && r.rows == 0);
     store_resumed *resumed;
     store_parity *gates;
     int count;

@@ -264,7 +264,7 @@ def test_arrays(python, *exchanges):
 
 
 def test_held(python, *exchanges):
-    """Values are let go where a network that is written by hand lets them go: held longer, they cost Paddle a twelfth."""
+    """Values are let go where a network that is written by hand lets them go: held longer, they cost Paddle 7 %."""
     for exchange in exchanges:
         status, lines, said = run(python, "-c", HELD % PEERS, exchange.experiment("check"))
         held = (of(lines, "held") or [{}])[0]

@@ -146,7 +146,7 @@ class Network:
 
 def inputs_of(node, values):
     """From name -> value. For networks that compute layer by layer: what nobody reads any more is let go at once, as in
-    a network that is written by hand. Held to the end of a batch it makes Paddle a twelfth slower."""
+    a network that is written by hand. Held to the end of a batch it makes Paddle slower by 7 %."""
     inputs = [values[name] for name in node.inputs]
     for name in node.spent:
         del values[name]

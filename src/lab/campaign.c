@@ -431,7 +431,7 @@ brasa_status campaign_run(brasa_context *ctx, const campaign_options *o, campaig
     if (status == BRASA_OK)
         status = run_all(&c);
     out->stopped = campaign_stopped(&c);
-    if (status == BRASA_OK && !out->stopped && (c.resumed || !o->resume))
+    if (status == BRASA_OK && !out->stopped && !c.finished)
         status = store_finish_campaign(o->store, c.id, campaign_date(date));
     if (status == BRASA_OK)
         status = count_done(&c);

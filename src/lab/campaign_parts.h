@@ -19,7 +19,8 @@ typedef struct campaign {
     process_result account;
     store_cell *known; /* cells of the campaign that is gone on with */
     int nknown;
-    bool resumed; /* something is done to it again, which the store knows */
+    bool finished; /* it was, and nothing has been done to it since */
+    bool resumed;  /* something is done to it again, which the store knows */
 } campaign;
 
 /* A cell that is being run. */

@@ -48,6 +48,7 @@ brasa_status campaign_resume(campaign *c)
     if (status != BRASA_OK)
         return status;
     c->id = before->id;
+    c->finished = before->finished != NULL;
     status = check_machine(c, before);
     return status == BRASA_OK ? store_cells(o->store, &c->pool, c->id, &c->known, &c->nknown) : status;
 }
@@ -58,6 +59,7 @@ brasa_status campaign_touch(campaign *c)
     if (!c->o->resume || c->resumed)
         return BRASA_OK;
     c->resumed = true;
+    c->finished = false;
     return store_resume_campaign(
         c->o->store, c->id, c->o->who,
         &(store_resumed){.at = campaign_date(date), .machine = c->o->machine, .brasa = c->o->brasa});
