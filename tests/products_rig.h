@@ -16,37 +16,12 @@
 #undef read_file
 #undef write_file
 
-#include "cudart.h"
-
-#ifndef BRASA_VERSION
-#define BRASA_VERSION "none"
-#endif
-#ifndef BRASA_SHARED
-#define BRASA_SHARED "none"
-#endif
-#include "backend/cuda/cuda.c"
-#include "backend/cuda/libraries.c"
-#include "backend/cuda/memory.c"
-#include "backend/cuda/steps.c"
+#include "cuda_host.h"
 
 #include "backend/cuda/cublaslt_parts.h"
+#include "backend/cuda/libraries.c"
 
 /* --- what is not looked at here --------------------------------------------------------------------------------- */
-
-#undef CUDA
-#define CUDA(name) const backend_kernel name##_cuda[1];
-#include "ops/ops.def"
-
-void cudnn_open(cuda_queue *q, device *d)
-{
-    (void)q;
-    (void)d;
-}
-
-void cudnn_close(cuda_queue *q)
-{
-    (void)q;
-}
 
 cudaError_t cuda_has_code(void)
 {

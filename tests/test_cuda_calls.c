@@ -6,37 +6,12 @@
 
 #include "backend/cuda/kept.c" /* first: it has words that are types elsewhere */
 
-#include "cudart.h"
-
-#ifndef BRASA_VERSION
-#define BRASA_VERSION "none"
-#endif
-#ifndef BRASA_SHARED
-#define BRASA_SHARED "none"
-#endif
-#include "backend/cuda/cuda.c"
-#include "backend/cuda/memory.c"
-#include "backend/cuda/steps.c"
+#include "cuda_host.h"
 
 #include <pthread.h>
 
 /* --- what is not looked at here: kernels and libraries ------------------------------------------------------------
  */
-
-#undef CUDA
-#define CUDA(name) const backend_kernel name##_cuda[1];
-#include "ops/ops.def"
-
-void cudnn_open(cuda_queue *q, device *d)
-{
-    (void)q;
-    (void)d;
-}
-
-void cudnn_close(cuda_queue *q)
-{
-    (void)q;
-}
 
 void cublaslt_forget(cuda_queue *q)
 {
