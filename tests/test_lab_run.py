@@ -70,6 +70,13 @@ def test_resume():
     after = rows("killed.db")
     check("the rest follows, what was there stays",
           r.returncode == 0 and after[:len(first)] == first and len(after) == 4, (r.stderr, after))
+    nvml = os.path.join(os.path.dirname(BRASA), "tests", "fake", "libnvidia-ml.so.1")
+    if os.path.exists(nvml):
+        run("run", "one.lab", "--peers", "brasa", "--store", "gpus.db", BRASA_NVML=nvml)
+        account = json.loads(run("report", "1", "--json", "--store", "gpus.db").stdout)["machine"]
+        check("the GPUs that are here", account.get("gpu") == "Fake GPU" and account.get("gpu_driver") == "580.1", account)
+    else:
+        skip("the GPUs that are here", "no stand-in for NVML in this build")
     told = json.loads(run("report", "letters", "--json", "--store", "killed.db").stdout)["resumed"]
     check("where it went on is kept", len(told) == 1 and told[0]["machine"]["machine"]["cores"] >= 1, told)
     cores = os.sched_getaffinity(0)
