@@ -16,6 +16,7 @@
 
 #include "backend/cuda/cudnn.c"
 #include "backend/cuda/cudnn_engines.c"
+#include "backend/cuda/cudnn_trial.c"
 #include "backend/cuda/cudnn_words.c"
 
 enum { GPU = 1 };

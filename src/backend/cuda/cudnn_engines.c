@@ -1,35 +1,17 @@
 /* cudnn_engines.c - which of cuDNN's engines computes a graph of operations: see cudnn.h.
  *
- * Engines are timed as they will run, in a recorded CUDA graph: at batch 1 an engine of three small kernels would be
- * charged for starting them one by one otherwise, and one that cannot be recorded shows here. The tensors are scratch
- * memory with small random numbers. What cannot be timed, for want of memory say, is left to cuDNN's heuristics.
- *
- * An engine's workspace is charged, as if that were time: a session holds the largest of all its nodes', and would
- * grow by many MB for a microsecond otherwise. What other nodes take is not looked at, so that a problem has one
- * answer, whichever network asks first. */
-#include "backend/cuda/cudnn.h"
+ * What the heuristics list and may be taken is timed (cudnn_trial.c); what cannot be timed, for want of memory say,
+ * is left to the heuristics. */
+#include "backend/cuda/cudnn_parts.h"
 
 #include <stdio.h>
 #include <string.h>
 
 enum {
-    MOST_LISTED = 256, /* of the heuristics: the best come first, but those without tensor cores far behind */
-    MOST_TAKEN = 10,   /* of these, for each way, to be timed */
-    MOST_ALIKE = 4,    /* of them, the same engine in other configurations */
-    FEWEST_TAKEN = 3,  /* else another list is asked for */
-    RUNS = 5,          /* whose median counts */
-    FEW_RUNS = 3,      /* the same where one takes long */
-    MOST_REPEATS = 16, /* within a run */
+    MOST_ALIKE = 4,   /* of what is timed, the same engine in other configurations */
+    FEWEST_TAKEN = 3, /* else another list is asked for */
     MOST_NOTES = 32,
 };
-/* A run takes about so many milliseconds where an engine is quicker than that. */
-static const float run_length = 0.5f;
-/* What is slower than the best one so far by this factor is not timed again, where it takes a while; the first run,
- * which loads code, may take longer. */
-static const float hopeless = 1.5f, hopeless_first = 4, long_first = 100;
-/* Milliseconds for a byte of workspace: about what it takes to touch it once, where memory moves 4 TB/s (H200: 4.8).
- * 0.25 microseconds a MB. */
-static const float byte_charge = 1 / 4e9f;
 
 /* --- plans ----------------------------------------------------------------------------------------------------- */
 
@@ -185,20 +167,6 @@ void cudnn_plan_free(brasa_context *ctx, cudnn_plan *p)
 
 /* --- the candidates -------------------------------------------------------------------------------------------- */
 
-typedef struct race {
-    cuda_queue *queue;
-    cudnn *lib;
-    const cudnn_problem *problem;
-    cudnn_set graph[CUDNN_MOST_WAYS]; /* of all plans of a way; the winner takes its own along */
-    int count;
-    cudnn_plan *plan[CUDNN_MOST_WAYS * MOST_TAKEN];
-    device_way found[CUDNN_MOST_WAYS];
-    float cost[CUDNN_MOST_WAYS]; /* of the best of each way */
-    int64_t seen[MOST_LISTED];   /* engines of the way that is gathered, each once */
-    int nseen;
-    bool starved; /* of the host's memory: an engine that is not looked at might have won */
-} race;
-
 static cudnn_plan *new_plan(race *r)
 {
     cudnn_plan *p = mem_get(r->queue->ctx, sizeof *p);
@@ -210,9 +178,10 @@ static cudnn_plan *new_plan(race *r)
 }
 
 /* The configurations that a mode of the heuristics lists for a graph, as the first descriptors of new plans. */
-static int list_engines(race *r, descriptor graph_of, cudnnBackendHeurMode_t mode, cudnn_plan *list[MOST_LISTED])
+static int list_engines(race *r, descriptor graph_of, cudnnBackendHeurMode_t mode,
+                        cudnn_plan *list[CUDNN_MOST_LISTED])
 {
-    descriptor configs[MOST_LISTED];
+    descriptor configs[CUDNN_MOST_LISTED];
     cudnn_set s = {.lib = r->lib};
     descriptor h = cudnn_make(&s, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
     cudnn_put_one(&s, h, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph_of);
@@ -220,7 +189,7 @@ static int list_engines(race *r, descriptor graph_of, cudnnBackendHeurMode_t mod
     cudnn_finish(&s, h);
     int64_t count = cudnn_get(&s, h, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, 0, NULL);
     int made = 0;
-    for (; made < count && made < MOST_LISTED; made++) {
+    for (; made < count && made < CUDNN_MOST_LISTED; made++) {
         cudnn_plan *p = new_plan(r);
         if (!p || !(configs[made] = cudnn_make(&p->made, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR))) {
             cudnn_plan_free(r->queue->ctx, p);
@@ -247,7 +216,7 @@ static int count_alike(const race *r, const cudnn_plan *p)
 /* Counts an engine that is seen for the first time. */
 static void note_engine(race *r, const cudnn_plan *p, listed what)
 {
-    bool known = what == UNWANTED || r->nseen == MOST_LISTED;
+    bool known = what == UNWANTED || r->nseen == CUDNN_MOST_LISTED;
     for (int i = 0; i < r->nseen && !known; i++)
         known = r->seen[i] == p->engine.index;
     if (known)
@@ -260,7 +229,7 @@ static void note_engine(race *r, const cudnn_plan *p, listed what)
 /* Adds the best of a mode's list, `most` of them; returns how many. */
 static int take_engines(race *r, int way, descriptor graph_of, cudnnBackendHeurMode_t mode, bool compiled, int most)
 {
-    cudnn_plan *list[MOST_LISTED];
+    cudnn_plan *list[CUDNN_MOST_LISTED];
     const int count = list_engines(r, graph_of, mode, list), before = r->count;
     for (int i = 0; i < count; i++) {
         cudnn_plan *p = list[i];
@@ -289,173 +258,6 @@ static void gather(race *r, int way, int most)
         taken += take_engines(r, way, graph_of, modes[i], false, most - taken);
     for (int i = 0; i < 3 && !taken && way == 0 && s->status == CUDNN_STATUS_SUCCESS; i++)
         taken += take_engines(r, way, graph_of, modes[i], true, fewest);
-}
-
-/* --- the clock ------------------------------------------------------------------------------------------------- */
-
-typedef struct stage {
-    cudaEvent_t begin, end;
-    void *data[CUDNN_MOST_TENSORS], *workspace;
-    char *memory;
-} stage;
-
-static size_t align_up(int64_t bytes)
-{
-    return ((size_t)bytes + 255) / 256 * 256;
-}
-
-/* Memory for the tensors and the largest workspace; false: there is not so much. */
-static bool set_up(const race *r, stage *t)
-{
-    const cudnn_problem *p = r->problem;
-    size_t all = 0, most = 0, at = 0;
-    for (int i = 0; i < CUDNN_MOST_TENSORS; i++)
-        all += align_up(p->bytes[i]);
-    for (int i = 0; i < r->count; i++)
-        most = align_up(r->plan[i]->workspace) > most ? align_up(r->plan[i]->workspace) : most;
-    if (cudaMalloc((void **)&t->memory, all + most + 256) != cudaSuccess) {
-        t->memory = NULL;
-        (void)cudaGetLastError();
-        return false;
-    }
-    for (int i = 0; i < CUDNN_MOST_TENSORS; i++) {
-        t->data[i] = t->memory + at;
-        at += align_up(p->bytes[i]);
-    }
-    t->workspace = t->memory + at;
-    if (cudaEventCreate(&t->begin) != cudaSuccess || cudaEventCreate(&t->end) != cudaSuccess)
-        return false;
-    p->fill(p->user, t->data);
-    return cudaStreamSynchronize(r->queue->stream) == cudaSuccess;
-}
-
-static void clear_up(stage *t)
-{
-    if (t->begin)
-        cudaEventDestroy(t->begin);
-    if (t->end)
-        cudaEventDestroy(t->end);
-    cudaFree(t->memory);
-    (void)cudaGetLastError(); /* of engines that failed */
-}
-
-static bool run_once(const race *r, const stage *t, const cudnn_plan *p, descriptor pack)
-{
-    const cudnn_problem *problem = r->problem;
-    problem->before(problem->user, p->engine.way, t->data);
-    if (cudnn_start(r->lib, p, pack) != CUDNN_STATUS_SUCCESS)
-        return false;
-    problem->after(problem->user, p->engine.way, t->data);
-    return true;
-}
-
-/* Ends the time that `begin` has started. */
-static bool read_clock(const race *r, const stage *t, float *took)
-{
-    return cudaEventRecord(t->end, r->queue->stream) == cudaSuccess && cudaEventSynchronize(t->end) == cudaSuccess &&
-           cudaEventElapsedTime(took, t->begin, t->end) == cudaSuccess;
-}
-
-static float median(float *times, int count)
-{
-    for (int i = 1; i < count; i++)
-        for (int k = i; k > 0 && times[k] < times[k - 1]; k--) {
-            const float larger = times[k - 1];
-            times[k - 1] = times[k];
-            times[k] = larger;
-        }
-    return times[count / 2];
-}
-
-/* Some runs of `repeats` times in a recorded graph; false: it cannot be recorded. */
-static bool time_recorded(const race *r, const stage *t, const cudnn_plan *p, descriptor pack, int repeats,
-                          float *took)
-{
-    const cudaStream_t stream = r->queue->stream;
-    const int runs = *took > 20 * run_length ? FEW_RUNS : RUNS;
-    float times[RUNS];
-    cudaGraph_t recorded = NULL;
-    cudaGraphExec_t ready = NULL;
-    if (cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal) != cudaSuccess)
-        return false;
-    bool good = true;
-    for (int i = 0; i < repeats && good; i++)
-        good = run_once(r, t, p, pack);
-    good = cudaStreamEndCapture(stream, &recorded) == cudaSuccess && good;
-    good = good && cudaGraphInstantiate(&ready, recorded, 0) == cudaSuccess;
-    good = good && cudaGraphLaunch(ready, stream) == cudaSuccess;
-    for (int i = 0; i < runs && good; i++)
-        good = cudaEventRecord(t->begin, stream) == cudaSuccess && cudaGraphLaunch(ready, stream) == cudaSuccess &&
-               read_clock(r, t, &times[i]);
-    if (ready)
-        cudaGraphExecDestroy(ready);
-    if (recorded)
-        cudaGraphDestroy(recorded);
-    if (good)
-        *took = median(times, runs) / (float)repeats;
-    else
-        (void)cudaGetLastError();
-    return good;
-}
-
-/* Milliseconds of one plan, or false where it fails or its results will not do. `best` is the least so far. */
-static bool time_plan(const race *r, const stage *t, const cudnn_plan *p, float best, float *took)
-{
-    const cudnn_problem *problem = r->problem;
-    const int64_t bytes = problem->bytes[problem->result];
-    const cudaStream_t stream = r->queue->stream;
-    cudnn_set s = {.lib = r->lib};
-    const descriptor pack = cudnn_pack(&s, problem->uses[p->engine.way], t->data, t->workspace);
-    bool good = s.status == CUDNN_STATUS_SUCCESS;
-    good = good &&
-           cudaMemsetAsync(t->data[problem->result], 0, bytes < 256 ? (size_t)bytes : 256, stream) == cudaSuccess;
-    for (int i = 0; i < 2 && good; i++) {
-        good = cudaEventRecord(t->begin, stream) == cudaSuccess && run_once(r, t, p, pack) && read_clock(r, t, took);
-        if (i == 0)
-            good = good && problem->accepts(problem->user, p->engine.way, t->data) &&
-                   (*took < long_first || *took < hopeless_first * best);
-    }
-    if (good && (*took < run_length || *took < hopeless * best)) {
-        const float wanted = run_length / (*took > 1e-4f ? *took : 1e-4f);
-        const int repeats = wanted < 1 ? 1 : wanted > MOST_REPEATS ? MOST_REPEATS : (int)wanted;
-        good = time_recorded(r, t, p, pack, repeats, took);
-    }
-    cudnn_free(&s);
-    return good;
-}
-
-/* The best of a way is that which costs least, its workspace included. */
-static void note_time(race *r, const cudnn_plan *p, float milliseconds, float cost)
-{
-    device_way *w = &r->found[p->engine.way];
-    if (!w->timed++ || cost < r->cost[p->engine.way]) {
-        r->cost[p->engine.way] = cost;
-        w->nanoseconds = (int64_t)(milliseconds * 1e6f);
-        w->workspace = p->workspace;
-    }
-}
-
-/* The number of the plan that costs least, its workspace included, or -1 where none could be run; *ran: they were
- * tried. Whose workspace alone costs more than that is not run. */
-static int run_race(race *r, bool *ran)
-{
-    stage t = {0};
-    int winner = -1;
-    float best = 1e30f;
-    *ran = set_up(r, &t);
-    for (int i = 0; i < r->count && *ran; i++) {
-        const float charge = (float)r->plan[i]->workspace * byte_charge;
-        float took = 0;
-        if (charge >= best || !time_plan(r, &t, r->plan[i], best, &took))
-            continue;
-        note_time(r, r->plan[i], took, took + charge);
-        if (took + charge < best) {
-            best = took + charge;
-            winner = i;
-        }
-    }
-    clear_up(&t);
-    return winner;
 }
 
 /* --- choosing -------------------------------------------------------------------------------------------------- */
@@ -522,9 +324,9 @@ brasa_status cudnn_choose(cuda_queue *q, const cudnn_problem *p, cudnn_plan **ou
     if (*out)
         return BRASA_OK;
     for (int way = 0; way < (timed ? p->ways : 1) && !r.starved; way++)
-        gather(&r, way, timed ? MOST_TAKEN : 1);
+        gather(&r, way, timed ? CUDNN_MOST_TAKEN : 1);
     bool ran = false;
-    int winner = timed && r.count && !r.starved ? run_race(&r, &ran) : -1;
+    int winner = timed && r.count && !r.starved ? cudnn_race(&r, &ran) : -1;
     if (!ran && !r.starved)
         winner = first_plan(&r);
     for (int i = 0; i < r.count; i++) {

@@ -1,0 +1,30 @@
+/* cudnn_parts.h - what cudnn_engines.c and cudnn_trial.c share: the engines that are timed for a problem. */
+#ifndef BACKEND_CUDA_CUDNN_PARTS_H
+#define BACKEND_CUDA_CUDNN_PARTS_H
+
+#include "backend/cuda/cudnn.h"
+
+enum {
+    CUDNN_MOST_LISTED = 256, /* of the heuristics: the best come first, but those without tensor cores far behind */
+    CUDNN_MOST_TAKEN = 10,   /* of these, for each way, to be timed */
+};
+
+typedef struct race {
+    cuda_queue *queue;
+    cudnn *lib;
+    const cudnn_problem *problem;
+    cudnn_set graph[CUDNN_MOST_WAYS]; /* of all plans of a way; the winner takes its own along */
+    int count;
+    cudnn_plan *plan[CUDNN_MOST_WAYS * CUDNN_MOST_TAKEN];
+    device_way found[CUDNN_MOST_WAYS];
+    float cost[CUDNN_MOST_WAYS];     /* of the best of each way */
+    int64_t seen[CUDNN_MOST_LISTED]; /* engines of the way that is gathered, each once */
+    int nseen;
+    bool starved; /* of the host's memory: an engine that is not looked at might have won */
+} race;
+
+/* cudnn_trial.c: the number of the plan that costs least, its workspace included, or -1 where none could be run;
+ * *ran: they were tried. */
+int cudnn_race(race *r, bool *ran);
+
+#endif
