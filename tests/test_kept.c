@@ -207,6 +207,49 @@ TEST(used_by_a_run_alone)
     kept_close(&k);
 }
 
+/* What is noted takes nothing from the file, not even what was about to be written there; and holds no longer than
+ * its run does. */
+TEST(noted)
+{
+    static const char *const ends[] = {"another record", "it is given up", "it is chosen again"};
+    for (size_t i = 0; i < 3; i++) {
+        kept k;
+        CASE("%s", ends[i]);
+        set_up("noted");
+        unlink(in_folder("noted/cuda-engines"));
+        kept_open(&k, ctx);
+        kept_put(&k, "gpu", "conv 1", "timed");
+        kept_note(&k, "gpu", "conv 1", "in haste");
+        kept_note(&k, "gpu", "conv 1", "in more haste");
+        kept_note(&k, "gpu", "conv 2", "in haste");
+        CHECK_TEXT(value_of(&k, "gpu", "conv 1"), "in more haste");
+        const char *path = in_folder("noted.txt");
+        CHECK_STATUS(kept_record(&k, path), BRASA_OK);
+        CHECK_INT(count_lines(path), 3);
+        CHECK_STATUS(kept_recall(&k, path), BRASA_OK);
+        CHECK(kept_find(&k, "gpu", "conv 2", true) != NULL);
+        kept_note(&k, "gpu", "conv 3", "in haste");
+        if (i == 0) {
+            CHECK_STATUS(kept_recall(&k, in_folder("nothing")), BRASA_OK);
+            CHECK_TEXT(value_of(&k, "gpu", "conv 1"), "timed");
+            CHECK(!kept_find(&k, "gpu", "conv 2", false) && !kept_find(&k, "gpu", "conv 3", false));
+        } else if (i == 1) {
+            kept_disuse(&k);
+            CHECK_TEXT(value_of(&k, "gpu", "conv 1"), "in more haste"); /* which was recalled */
+            CHECK(!kept_find(&k, "gpu", "conv 3", false));
+        } else {
+            kept_put(&k, "gpu", "conv 3", "timed");
+            kept_disuse(&k);
+            CHECK_TEXT(value_of(&k, "gpu", "conv 3"), "timed");
+        }
+        kept_close(&k);
+        CHECK_TEXT(value_of(&k, "gpu", "conv 1"), "timed");
+        CHECK(!kept_find(&k, "gpu", "conv 2", false));
+        CHECK_TEXT(value_of(&k, "gpu", "conv 3"), i == 2 ? "timed" : "");
+        kept_close(&k);
+    }
+}
+
 /* One run after the other in a process: the second has nothing of the first one's record. */
 TEST(another_record)
 {

@@ -108,6 +108,23 @@ static kept_line *set_line(kept *k, const char *machine, const char *problem, co
     return l;
 }
 
+/* What a line said that is not of this run alone, or NULL. */
+static const char *held_before(const kept_line *l)
+{
+    return !l || l->gone ? NULL : l->recorded || l->noted ? l->before : l->value;
+}
+
+/* Makes it say that again. */
+static void forget_own(kept_line *l)
+{
+    if (!l->recorded && !l->noted)
+        return;
+    l->gone = !l->before;
+    l->value = l->before ? l->before : l->value;
+    l->before = NULL;
+    l->recorded = l->noted = false;
+}
+
 /* --- reading --------------------------------------------------------------------------------------------------- */
 
 /* A part of a line: something, not too much, of printable letters. Cuts it off at its end and moves *at behind that.
@@ -137,12 +154,12 @@ static bool read_line(kept *k, char *line, bool record)
     const kept_line *old = look_up(k, machine, problem);
     if (old && !record && (old->recorded || old->fresh))
         return true;
-    const char *before = !old || old->gone ? NULL : old->recorded ? old->before : old->value;
+    const char *before = held_before(old);
     kept_line *l = set_line(k, machine, problem, value);
     if (l && record) {
         l->before = before;
         l->recorded = true;
-        l->fresh = false;
+        l->fresh = l->noted = false;
     }
     return l != NULL;
 }
@@ -259,9 +276,9 @@ kept_line *kept_find(kept *k, const char *machine, const char *problem, bool rec
     return l && l->value && !l->gone && (l->recorded || !recorded) ? l : NULL;
 }
 
-kept_line *kept_note(kept *k, const char *machine, const char *problem, const char *value)
+/* A line that something is opened with. */
+static kept_line *use_line(kept *k, const char *machine, const char *problem, const char *value)
 {
-    load(k);
     if (strlen(machine) >= PART_SIZE || strlen(problem) >= PART_SIZE || strlen(value) >= KEPT_VALUE_SIZE)
         return NULL;
     kept_line *l = set_line(k, machine, problem, value);
@@ -270,11 +287,30 @@ kept_line *kept_note(kept *k, const char *machine, const char *problem, const ch
     return l;
 }
 
-kept_line *kept_put(kept *k, const char *machine, const char *problem, const char *value)
+kept_line *kept_note(kept *k, const char *machine, const char *problem, const char *value)
 {
-    kept_line *l = kept_note(k, machine, problem, value);
+    load(k);
+    const kept_line *old = look_up(k, machine, problem);
+    if (old && old->fresh)
+        kept_save(k);
+    const char *before = held_before(old);
+    kept_line *l = use_line(k, machine, problem, value);
     if (!l)
         return NULL;
+    l->before = before;
+    l->noted = !l->recorded;
+    l->fresh = false;
+    return l;
+}
+
+kept_line *kept_put(kept *k, const char *machine, const char *problem, const char *value)
+{
+    load(k);
+    kept_line *l = use_line(k, machine, problem, value);
+    if (!l)
+        return NULL;
+    l->before = l->noted ? NULL : l->before;
+    l->noted = false;
     l->fresh = true;
     k->fresh++;
     if (!k->saved)
@@ -314,13 +350,8 @@ static void forget_run(kept *k)
 {
     kept_save(k); /* a record takes the place of what is fresh */
     for (int i = 0; i < k->count; i++) {
-        kept_line *l = k->line[i];
-        if (l->recorded && l->before)
-            l->value = l->before;
-        else if (l->recorded)
-            l->gone = true;
-        l->before = NULL;
-        l->recorded = l->used = false;
+        forget_own(k->line[i]);
+        k->line[i]->used = false;
     }
 }
 
@@ -340,8 +371,11 @@ brasa_status kept_recall(kept *k, const char *path)
 
 void kept_disuse(kept *k)
 {
-    for (int i = 0; i < k->count; i++)
+    for (int i = 0; i < k->count; i++) {
+        if (k->line[i]->noted)
+            forget_own(k->line[i]);
         k->line[i]->used = false;
+    }
 }
 
 brasa_status kept_record(const kept *k, const char *path)

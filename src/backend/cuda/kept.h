@@ -20,9 +20,10 @@ typedef struct kept_line {
     uint64_t hash;
     bool fresh;         /* chosen here, and not in the file yet */
     bool recorded;      /* comes from a run's record */
+    bool noted;         /* chosen for this run alone */
     bool used;          /* something was opened with it */
-    bool gone;          /* only another run's record said it; whoever has the line may still read it */
-    const char *before; /* what held before the record said otherwise, or NULL */
+    bool gone;          /* it was another run's alone; whoever has the line may still read it */
+    const char *before; /* what held before the run had it otherwise, or NULL */
 } kept_line;
 
 typedef struct kept {
@@ -49,7 +50,8 @@ kept_line *kept_find(kept *k, const char *machine, const char *problem, bool rec
 /* Keeps a choice, and sets `used`. NULL: there is no memory, and it will be made again. At times all is saved, as who
  * is killed loses the rest. No text holds tabs or ends of lines. */
 kept_line *kept_put(kept *k, const char *machine, const char *problem, const char *value);
-/* The same for this run alone: it goes into its record, and not into the file. */
+/* The same for this run alone: it goes into its record, and not into the file, which says what it said. For choices
+ * that were made while something was short. */
 kept_line *kept_note(kept *k, const char *machine, const char *problem, const char *value);
 /* Puts what is fresh into the file, beside what others have put there meanwhile. Where that is not possible, it is
  * gone with the process. */
@@ -58,7 +60,7 @@ void kept_save(kept *k);
 /* Reads a run's record; one that is not there, or no such file, says nothing. What the record of another run said, or
  * was used for it, holds no longer. BRASA_OUT_OF_MEMORY, or BRASA_OK. */
 brasa_status kept_recall(kept *k, const char *path);
-/* Nothing was used so far. */
+/* Nothing was used so far, and nothing noted. */
 void kept_disuse(kept *k);
 /* Writes one: what was used, and what a record said before. */
 brasa_status kept_record(const kept *k, const char *path);
