@@ -22,6 +22,9 @@ static struct {
     int launches;       /* of graphs */
     const char *full;   /* the call for which there is no memory */
     int calls, fail_at; /* the call that fails, from 1; 0: none */
+    cudaError_t fails;  /* what it says; 0: that it does not know why */
+    size_t most;        /* bytes of the largest block that there is memory for; 0: of any */
+    size_t left;        /* bytes that are free, so it is said; 0: 1 GB */
     cudaError_t last;
     int live;        /* blocks of memory, streams, events and graphs that were not given back */
     double clock;    /* milliseconds */
@@ -36,7 +39,7 @@ static cudaError_t called(const char *name)
     if (cudart.full && strcmp(cudart.full, name) == 0)
         return cudart.last = cudaErrorMemoryAllocation;
     if (++cudart.calls == cudart.fail_at)
-        return cudart.last = cudaErrorUnknown;
+        return cudart.last = cudart.fails ? cudart.fails : cudaErrorUnknown;
     if (cudart_gpu != cudart.expected) {
         cudart.strays++;
         cudart.stray = name;
@@ -150,6 +153,8 @@ cudaError_t cudaDriverGetVersion(int *version)
 
 cudaError_t cudaMalloc(void **block, size_t bytes)
 {
+    if (cudart.most && bytes > cudart.most)
+        return cudart.last = cudaErrorMemoryAllocation;
     return made_block(__func__, block, bytes);
 }
 
@@ -160,7 +165,7 @@ cudaError_t cudaFree(void *block)
 
 cudaError_t cudaMemGetInfo(size_t *left, size_t *total)
 {
-    *left = *total = 1 << 30;
+    *left = *total = cudart.left ? cudart.left : 1 << 30;
     return called(__func__);
 }
 

@@ -159,6 +159,7 @@ typedef struct outcome {
     int way;
     int64_t index, value; /* -1: there is no plan */
     bool kept, tells;     /* that it was chosen by the clock, and of what */
+    bool final;           /* it is kept for all, and not for this run alone */
     device_choice told;
     int calls, executed; /* of cuDNN for it; times that an engine was started */
 } outcome;
@@ -210,6 +211,7 @@ static outcome choose(void)
     o.index = plan->engine.index;
     o.value = ((const thing *)plan->plan)->made->value;
     o.kept = plan->choice != NULL;
+    o.final = plan->choice && !plan->choice->noted;
     o.tells = cudnn_tell_choice(plan, rig.problem.ways, names, &o.told);
     run_plan(plan);
     cudnn_plan_free(rig.ctx, plan);

@@ -54,6 +54,7 @@ static struct {
     int calls, fail_at; /* the call that fails, from 1; 0: none */
     int planned, executed;
     int ran[MOST_ENGINES];          /* times that each was started */
+    cudaError_t error;              /* of CUDA's, that a run which fails leaves behind; 0: it does not know why */
     unsigned asked;                 /* bit i: that list was */
     bool old;                       /* a plan wants the handle; else it does not take it */
     cudnnHandle_t handle;           /* that all should be for */
@@ -346,7 +347,7 @@ static cudnnStatus_t execute(cudnnHandle_t handle, cudnnBackendDescriptor_t plan
         return CUDNN_STATUS_NOT_SUPPORTED;
     cudart.spoilt = cudart.recording && (cudart.spoilt || e->recording == SPOILS_THE_GRAPH);
     if (e->runs != CUDNN_STATUS_SUCCESS) {
-        cudart.last = cudaErrorUnknown; /* a kernel that was not started says so */
+        cudart.last = fake.error ? fake.error : cudaErrorUnknown; /* a kernel that was not started says so */
         return e->runs;
     }
     if (e->workspace && CHECK(v->workspace != NULL) && CHECK((uintptr_t)v->workspace % 256 == 0))

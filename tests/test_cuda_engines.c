@@ -50,6 +50,67 @@ TEST(what_cannot_win_is_not_run)
     rig_close();
 }
 
+/* One for whose workspace there is no memory does not keep the others from being timed. The choice among these is for
+ * this run alone, unless what was left out could not have won. */
+TEST(room_for_some)
+{
+    enum { MOST = 100 * MB };
+    static const struct {
+        const char *what;
+        made_engine engines[3];
+        int64_t winner;
+        int timed;
+        bool final;
+    } rows[] = {
+        {"the first wants too much",
+         {{.index = 1, .ms = 1, .workspace = 500 * MB}, {.index = 2, .ms = 3}, {.index = 3, .ms = 2, .workspace = 1}},
+         3,
+         2,
+         false},
+        {"one in between does",
+         {{.index = 1, .ms = 3, .workspace = MOST},
+          {.index = 2, .ms = 1, .workspace = MOST + 1},
+          {.index = 3, .ms = 2}},
+         3,
+         2,
+         false},
+        {"it could not have won",
+         {{.index = 1, .ms = 0.01, .workspace = 500 * MB}, {.index = 2, .ms = 0.2}, {.index = 3, .ms = 0.1}},
+         3,
+         2,
+         true},
+        {"there is none for any",
+         {{.index = 1, .ms = 3, .workspace = 300 * MB},
+          {.index = 2, .ms = 1, .workspace = 200 * MB},
+          {.index = 3, .way = 1, .ms = 1, .workspace = 200 * MB}},
+         1,
+         0,
+         false},
+        {"and what there is some for fails",
+         {{.index = 1, .ms = 3, .runs = CUDNN_STATUS_EXECUTION_FAILED},
+          {.index = 2, .way = 1, .ms = 1, .workspace = 200 * MB},
+          {.index = 3, .ms = 1, .workspace = 200 * MB}},
+         3,
+         0,
+         false},
+        {"of the second way alone",
+         {{.index = 1, .way = 1, .workspace = 200 * MB}, {.index = 2, .way = 1, .workspace = 200 * MB}, {.way = 1}},
+         -1,
+         0,
+         false},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        CASE("%s", rows[i].what);
+        rig_open(rows[i].engines, rows[i].winner < 0 ? 2 : 3);
+        cudart.most = MOST;
+        const outcome o = choose();
+        CHECK_INT(o.index, rows[i].winner);
+        CHECK_INT(o.told.way[0].timed, rows[i].timed);
+        CHECK(o.kept == (rows[i].timed > 0) && o.final == rows[i].final);
+        rig_close();
+    }
+}
+
 /* As much as a problem may have is given, and not a byte more. */
 TEST(workspace_is_bounded)
 {

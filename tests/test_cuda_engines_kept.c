@@ -298,10 +298,87 @@ TEST(no_memory_of_the_host)
     }
 }
 
+/* What fails for want of memory may run another time: among the others is chosen for this run alone. What fails for
+ * another reason is left out for good. */
+TEST(what_failed_in_passing)
+{
+    enum { LITTLE = 200 << 20 };
+    static const struct {
+        const char *what;
+        made_engine engine;
+        cudaError_t error;
+        size_t left;
+        bool final;
+    } rows[] = {
+        {"its plan, of the GPU's memory",
+         {.plans = CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED},
+         0,
+         0,
+         false},
+        {"its plan, of the host's", {.plans = CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED}, 0, 0, false},
+        {"its plan, for good", {.plans = CUDNN_STATUS_NOT_SUPPORTED}, 0, 0, true},
+        {"its plan, for good, and there is little memory", {.plans = CUDNN_STATUS_NOT_SUPPORTED}, 0, LITTLE, true},
+        {"its run, of the GPU's memory", {.runs = CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED}, 0, 0, false},
+        {"its run, of the host's", {.runs = CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED}, 0, 0, false},
+        {"its run, for good", {.runs = CUDNN_STATUS_EXECUTION_FAILED}, 0, 0, true},
+        {"its run, while there is little memory", {.runs = CUDNN_STATUS_EXECUTION_FAILED}, 0, LITTLE, false},
+        {"CUDA, of memory", {.runs = CUDNN_STATUS_EXECUTION_FAILED_CUDART}, cudaErrorMemoryAllocation, 0, false},
+        {"its graph", {.recording = SPOILS_THE_GRAPH}, 0, 0, true},
+        {"its result", {.writes = WRITES_WHAT_IS_WRONG}, 0, 0, true},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const made_engine well[] = {{.index = 1, .ms = 2}, {.index = 2, .ms = 1}};
+        made_engine engines[] = {{.index = 1, .ms = 2}, rows[i].engine};
+        engines[1].index = 2;
+        engines[1].ms = 1;
+        CASE("%s", rows[i].what);
+        OPEN(engines);
+        fake.error = rows[i].error;
+        cudart.left = rows[i].left;
+        outcome o = choose();
+        CHECK(o.index == 1 && o.kept && o.final == rows[i].final);
+        fake.made = well;
+        fake.error = cudart.left = 0;
+        o = choose(); /* the run stays as it is */
+        CHECK(o.index == 1 && !o.executed);
+        kept_disuse(&rig.kept);
+        o = choose();
+        CHECK_INT(o.index, rows[i].final ? 1 : 2);
+        CHECK(o.final);
+        rig_close();
+    }
+}
+
+/* A run that goes on with an engine for which there is no memory does not go on with another one. */
+TEST(recorded_and_no_memory)
+{
+    OPEN(usual);
+    CHECK(choose().kept);
+    record();
+    rig.problem.choosing = CHOOSE_RECORDED;
+    int told = 0;
+    for (int n = 1, last = 0; !last; n++) {
+        CASE("call %d", n);
+        fake.calls = 0;
+        fake.fail_at = n;
+        const outcome o = choose();
+        last = o.calls < n;
+        told += o.status == BRASA_OUT_OF_MEMORY;
+        if (o.status == BRASA_OK)
+            CHECK_INT(o.value, 8);
+        else
+            CHECK_HAS(brasa_context_error(rig.ctx), "out of memory: cuDNN's engines for 'the problem'");
+    }
+    CHECK(told > 10);
+    fake.fail_at = 0;
+    rig_close();
+}
+
 /* --- calls that fail ----------------------------------------------------------------------------------------------
  */
 
-/* cuDNN's n-th call fails: something is chosen or nothing, and all is given back. */
+/* cuDNN's n-th call fails for want of memory: something is chosen or nothing, all is given back, and what is kept for
+ * good is the best. */
 TEST(any_call_of_cudnn_may_fail)
 {
     for (int known = 0; known < 2; known++)
@@ -314,8 +391,9 @@ TEST(any_call_of_cudnn_may_fail)
             const outcome o = choose();
             last = o.calls < n;
             CHECK(o.status == BRASA_OK || o.status == BRASA_NO_KERNEL);
-            if (last)
+            if (last || o.final)
                 CHECK_INT(o.value, 8);
+            CHECK(!last || o.final);
             rig_close();
         }
 }
@@ -323,17 +401,20 @@ TEST(any_call_of_cudnn_may_fail)
 /* The same of CUDA's. */
 TEST(any_call_of_cuda_may_fail)
 {
-    for (int n = 1, last = 0; !last; n++) {
-        CASE("call %d", n);
-        OPEN(usual);
-        cudart.fail_at = n;
-        const outcome o = choose();
-        last = cudart.calls < n;
-        CHECK_STATUS(o.status, BRASA_OK);
-        if (last)
-            CHECK_INT(o.value, 8);
-        rig_close();
-    }
+    for (int memory = 0; memory < 2; memory++)
+        for (int n = 1, last = 0; !last; n++) {
+            CASE("call %d%s", n, memory ? ", for want of memory" : "");
+            OPEN(usual);
+            cudart.fail_at = n;
+            cudart.fails = memory ? cudaErrorMemoryAllocation : cudaErrorUnknown;
+            const outcome o = choose();
+            last = cudart.calls < n;
+            CHECK_STATUS(o.status, BRASA_OK);
+            if (last || (memory && o.final))
+                CHECK_INT(o.value, 8);
+            CHECK(!last || o.final);
+            rig_close();
+        }
 }
 
 /* There is room for so many descriptors and no more. */

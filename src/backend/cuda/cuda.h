@@ -47,6 +47,20 @@ static inline cuda_queue *queue_of(const step *s)
     return (cuda_queue *)s->queue;
 }
 
+/* Takes the error that CUDA keeps for this thread. Whether what failed did so for want of the GPU's memory, or may
+ * have, as there is little left: it may do the next time. */
+static inline bool cuda_lacks_memory(void)
+{
+    const size_t little = 256 << 20;
+    size_t left = 0, all = 0;
+    if (cudaGetLastError() == cudaErrorMemoryAllocation)
+        return true;
+    if (cudaMemGetInfo(&left, &all) == cudaSuccess)
+        return left < little;
+    (void)cudaGetLastError();
+    return false;
+}
+
 static inline cudaStream_t stream_of(const step *s)
 {
     return queue_of(s)->stream;

@@ -82,6 +82,18 @@ void cudnn_close(cuda_queue *q)
     q->cudnn = NULL;
 }
 
+static bool is_want_of_memory(cudnnStatus_t status)
+{
+    return status == CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED ||
+           status == CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED;
+}
+
+cudnnStatus_t cudnn_heard(cudnn *c, cudnnStatus_t status)
+{
+    c->starved = c->starved || is_want_of_memory(status);
+    return status;
+}
+
 brasa_status cudnn_fail(cudnn *c, cudnnStatus_t status, const char *what)
 {
     char words[400] = "";
@@ -89,10 +101,8 @@ brasa_status cudnn_fail(cudnn *c, cudnnStatus_t status, const char *what)
         return BRASA_OK;
     c->GetLastErrorString(words, sizeof words);
     words[sizeof words - 1] = '\0';
-    const bool memory = status == CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED ||
-                        status == CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED;
-    return fail(c->ctx, memory ? BRASA_OUT_OF_MEMORY : BRASA_INTERNAL, "%s: cuDNN says %s%s%s", what,
-                c->GetErrorString(status), *words ? ": " : "", words);
+    return fail(c->ctx, is_want_of_memory(status) ? BRASA_OUT_OF_MEMORY : BRASA_INTERNAL, "%s: cuDNN says %s%s%s",
+                what, c->GetErrorString(status), *words ? ": " : "", words);
 }
 
 /* --- descriptors ----------------------------------------------------------------------------------------------- */
@@ -103,7 +113,7 @@ descriptor cudnn_make(cudnn_set *s, cudnnBackendDescriptorType_t type)
     if (s->status == CUDNN_STATUS_SUCCESS && s->count == CUDNN_MOST_DESCRIPTORS)
         s->status = CUDNN_STATUS_INTERNAL_ERROR;
     if (s->status == CUDNN_STATUS_SUCCESS)
-        s->status = s->lib->BackendCreateDescriptor(type, &d);
+        s->status = cudnn_heard(s->lib, s->lib->BackendCreateDescriptor(type, &d));
     if (s->status != CUDNN_STATUS_SUCCESS)
         return NULL;
     return s->made[s->count++] = d;
@@ -113,7 +123,7 @@ void cudnn_put(cudnn_set *s, descriptor d, cudnnBackendAttributeName_t name, cud
                int64_t count, const void *from)
 {
     if (s->status == CUDNN_STATUS_SUCCESS)
-        s->status = s->lib->BackendSetAttribute(d, name, type, count, from);
+        s->status = cudnn_heard(s->lib, s->lib->BackendSetAttribute(d, name, type, count, from));
 }
 
 void cudnn_put_one(cudnn_set *s, descriptor d, cudnnBackendAttributeName_t name, descriptor from)
@@ -126,7 +136,7 @@ int64_t cudnn_get(const cudnn_set *s, descriptor d, cudnnBackendAttributeName_t 
 {
     int64_t got = 0;
     if (s->status != CUDNN_STATUS_SUCCESS ||
-        s->lib->BackendGetAttribute(d, name, type, count, &got, to) != CUDNN_STATUS_SUCCESS)
+        cudnn_heard(s->lib, s->lib->BackendGetAttribute(d, name, type, count, &got, to)) != CUDNN_STATUS_SUCCESS)
         return -1;
     return got;
 }
@@ -134,7 +144,7 @@ int64_t cudnn_get(const cudnn_set *s, descriptor d, cudnnBackendAttributeName_t 
 void cudnn_finish(cudnn_set *s, descriptor d)
 {
     if (s->status == CUDNN_STATUS_SUCCESS)
-        s->status = s->lib->BackendFinalize(d);
+        s->status = cudnn_heard(s->lib, s->lib->BackendFinalize(d));
 }
 
 void cudnn_free(cudnn_set *s)

@@ -39,13 +39,16 @@ typedef struct cudnn {
     cudnnHandle_t handle;
     size_t version;
     char machine[120]; /* "NVIDIA H200, cuDNN 9.14.0" */
+    bool starved;      /* a call has failed for want of memory, so far; who asks makes it false */
 #define FUNCTION(name) __typeof__(&cudnn##name) name;
     CUDNN_FUNCTIONS(FUNCTION)
 #undef FUNCTION
 } cudnn;
 
-/* BRASA_INTERNAL with cuDNN's words; `what` is what was tried. */
+/* BRASA_INTERNAL, or BRASA_OUT_OF_MEMORY, with cuDNN's words; `what` is what was tried. */
 brasa_status cudnn_fail(cudnn *c, cudnnStatus_t status, const char *what);
+/* What a call says, which it returns: sets `starved`. */
+cudnnStatus_t cudnn_heard(cudnn *c, cudnnStatus_t status);
 
 /* --- descriptors ----------------------------------------------------------------------------------------------- */
 

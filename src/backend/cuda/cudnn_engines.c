@@ -82,13 +82,12 @@ static void read_knobs(cudnn_set *s, descriptor config, cudnn_engine *e)
 /* The plan of a configuration; false: the engine does not take it, or wants too much memory. */
 static bool make_plan(cudnn_plan *p, const cudnn_problem *problem, descriptor config)
 {
-    cudnn_set *s = &p->made;
+    cudnn_set *s = &p->made, of_handle = {.lib = s->lib};
     p->plan = cudnn_make(s, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
     if (!p->plan)
         return false;
-    /* Old versions want it; new ones know it from the graph, and may say so. */
-    (void)s->lib->BackendSetAttribute(p->plan, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, 1,
-                                      &s->lib->handle);
+    /* Old versions want it; new ones know it from the graph, and may say so, which is no failure. */
+    cudnn_put(&of_handle, p->plan, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, 1, &s->lib->handle);
     cudnn_put_one(s, p->plan, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, config);
     cudnn_finish(s, p->plan);
     return cudnn_get(s, p->plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &p->workspace) >= 0 &&
@@ -153,7 +152,7 @@ descriptor cudnn_pack(cudnn_set *s, unsigned uses, void *const *data, void *work
 
 cudnnStatus_t cudnn_start(cudnn *c, const cudnn_plan *p, descriptor pack)
 {
-    return c->BackendExecute(c->handle, p->plan, pack);
+    return cudnn_heard(c, c->BackendExecute(c->handle, p->plan, pack));
 }
 
 void cudnn_plan_free(brasa_context *ctx, cudnn_plan *p)
@@ -279,10 +278,11 @@ static cudnn_plan *recall(race *r)
         }
     }
     cudnn_plan_free(r->queue->ctx, p);
+    r->starved = r->lib->starved && r->problem->choosing == CHOOSE_RECORDED; /* no run goes on with another one */
     return NULL;
 }
 
-/* Keeps what came of a race. */
+/* Keeps what came of a race: for this run alone, if it may be otherwise when there is memory. */
 static void remember(const race *r, cudnn_plan *p)
 {
     char words[KEPT_VALUE_SIZE];
@@ -291,7 +291,7 @@ static void remember(const race *r, cudnn_plan *p)
         return;
     cudnn_print_engine(&p->engine, r->problem->ways, r->found, words);
     memcpy(p->found, r->found, sizeof p->found);
-    p->choice = kept_put(r->queue->kept, r->lib->machine, r->problem->key, words);
+    p->choice = (r->lacking ? kept_note : kept_put)(r->queue->kept, r->lib->machine, r->problem->key, words);
 }
 
 bool cudnn_tell_choice(const cudnn_plan *p, int ways, const char *const *names, device_choice *out)
@@ -320,15 +320,15 @@ brasa_status cudnn_choose(cuda_queue *q, const cudnn_problem *p, cudnn_plan **ou
     race r = {.queue = q, .lib = q->cudnn, .problem = p};
     const bool timed = p->choosing == CHOOSE_TIMED;
     cuda_enter(q);
+    q->cudnn->starved = false;
     *out = p->choosing == CHOOSE_FIRST ? NULL : recall(&r);
     if (*out)
         return BRASA_OK;
     for (int way = 0; way < (timed ? p->ways : 1) && !r.starved; way++)
         gather(&r, way, timed ? CUDNN_MOST_TAKEN : 1);
+    r.lacking = q->cudnn->starved;
     bool ran = false;
-    int winner = timed && r.count && !r.starved ? cudnn_race(&r, &ran) : -1;
-    if (!ran && !r.starved)
-        winner = first_plan(&r);
+    const int winner = r.starved ? -1 : timed ? cudnn_race(&r, &ran) : first_plan(&r);
     for (int i = 0; i < r.count; i++) {
         if (i == winner)
             *out = r.plan[i];
@@ -342,7 +342,7 @@ brasa_status cudnn_choose(cuda_queue *q, const cudnn_problem *p, cudnn_plan **ou
             cudnn_free(&r.graph[way]);
     }
     if (r.starved)
-        return fail_memory(q->ctx, sizeof **out);
+        return fail(q->ctx, BRASA_OUT_OF_MEMORY, "out of memory: cuDNN's engines for '%.100s'", p->key);
     if (ran && *out)
         remember(&r, *out);
     return *out ? BRASA_OK : BRASA_NO_KERNEL;

@@ -21,10 +21,11 @@ typedef struct race {
     int64_t seen[CUDNN_MOST_LISTED]; /* engines of the way that is gathered, each once */
     int nseen;
     bool starved; /* of the host's memory: an engine that is not looked at might have won */
+    bool lacking; /* so might one that was looked at, but was not timed for want of memory */
 } race;
 
-/* cudnn_trial.c: the number of the plan that costs least, its workspace included, or -1 where none could be run;
- * *ran: they were tried. */
-int cudnn_race(race *r, bool *ran);
+/* cudnn_trial.c: the number of the plan that costs least, its workspace included; where none could be timed, of the
+ * first one of the first way for which there was no room, or -1. Sets *timed, and r->lacking where it is so. */
+int cudnn_race(race *r, bool *timed);
 
 #endif

@@ -26,6 +26,7 @@ static const float byte_charge = 1 / 4e9f;
 typedef struct stage {
     cudaEvent_t begin, end;
     void *data[CUDNN_MOST_TENSORS], *workspace;
+    int64_t room; /* bytes of the workspace */
     char *memory;
 } stage;
 
@@ -34,29 +35,49 @@ static size_t align_up(int64_t bytes)
     return ((size_t)bytes + 255) / 256 * 256;
 }
 
-/* Memory for the tensors and the largest workspace; false: there is not so much. */
+/* Memory for the tensors; false: there is not so much. */
 static bool set_up(const race *r, stage *t)
 {
     const cudnn_problem *p = r->problem;
-    size_t all = 0, most = 0, at = 0;
+    size_t all = 0, at = 0;
     for (int i = 0; i < CUDNN_MOST_TENSORS; i++)
         all += align_up(p->bytes[i]);
-    for (int i = 0; i < r->count; i++)
-        most = align_up(r->plan[i]->workspace) > most ? align_up(r->plan[i]->workspace) : most;
-    if (cudaMalloc((void **)&t->memory, all + most + 256) != cudaSuccess) {
+    if (cudaMalloc((void **)&t->memory, all + 256) != cudaSuccess) {
         t->memory = NULL;
-        (void)cudaGetLastError();
         return false;
     }
     for (int i = 0; i < CUDNN_MOST_TENSORS; i++) {
         t->data[i] = t->memory + at;
         at += align_up(p->bytes[i]);
     }
-    t->workspace = t->memory + at;
     if (cudaEventCreate(&t->begin) != cudaSuccess || cudaEventCreate(&t->end) != cudaSuccess)
         return false;
     p->fill(p->user, t->data);
     return cudaStreamSynchronize(r->queue->stream) == cudaSuccess;
+}
+
+static void free_workspace(stage *t)
+{
+    if (t->workspace)
+        cudaFree(t->workspace);
+    t->workspace = NULL;
+    t->room = 0;
+}
+
+/* Memory for a plan's workspace; false: there is not so much. It grows with what is tried, so that one plan that
+ * wants a lot does not keep the others from being timed. */
+static bool make_room(stage *t, const cudnn_plan *p)
+{
+    if (p->workspace <= t->room)
+        return true;
+    free_workspace(t);
+    if (cudaMalloc(&t->workspace, align_up(p->workspace)) != cudaSuccess) {
+        t->workspace = NULL;
+        (void)cudaGetLastError(); /* or the next plan seems to have failed */
+        return false;
+    }
+    t->room = p->workspace;
+    return true;
 }
 
 static void clear_up(stage *t)
@@ -65,8 +86,10 @@ static void clear_up(stage *t)
         cudaEventDestroy(t->begin);
     if (t->end)
         cudaEventDestroy(t->end);
-    cudaFree(t->memory);
-    (void)cudaGetLastError(); /* of engines that failed */
+    free_workspace(t);
+    if (t->memory)
+        cudaFree(t->memory);
+    (void)cudaGetLastError(); /* of engines that failed, or of memory that there is not */
 }
 
 static bool run_once(const race *r, const stage *t, const cudnn_plan *p, descriptor pack)
@@ -123,8 +146,6 @@ static bool time_recorded(const race *r, const stage *t, const cudnn_plan *p, de
         cudaGraphDestroy(recorded);
     if (good)
         *took = median(times, runs) / (float)repeats;
-    else
-        (void)cudaGetLastError();
     return good;
 }
 
@@ -165,24 +186,40 @@ static void note_time(race *r, const cudnn_plan *p, float milliseconds, float co
     }
 }
 
+/* Whether what has just failed may do another time. */
+static bool lacks_memory(const race *r)
+{
+    const bool starved = r->lib->starved;
+    r->lib->starved = false;
+    return cuda_lacks_memory() || starved;
+}
+
 /* Whose workspace alone costs more than the best one is not run. */
-int cudnn_race(race *r, bool *ran)
+int cudnn_race(race *r, bool *timed)
 {
     stage t = {0};
-    int winner = -1;
-    float best = 1e30f;
-    *ran = set_up(r, &t);
-    for (int i = 0; i < r->count && *ran; i++) {
-        const float charge = (float)r->plan[i]->workspace * byte_charge;
+    int winner = -1, unseen = -1;
+    float best = 1e30f, missed = best; /* the least that one costs which could not be timed */
+    const bool ready = r->count && set_up(r, &t);
+    r->lib->starved = false;
+    for (int i = 0; i < r->count; i++) {
+        const cudnn_plan *p = r->plan[i];
+        const float charge = (float)p->workspace * byte_charge;
         float took = 0;
-        if (charge >= best || !time_plan(r, &t, r->plan[i], best, &took))
+        if (charge >= best)
             continue;
-        note_time(r, r->plan[i], took, took + charge);
-        if (took + charge < best) {
-            best = took + charge;
-            winner = i;
+        const bool room = ready && make_room(&t, p);
+        if (room && time_plan(r, &t, p, best, &took)) {
+            note_time(r, p, took, took + charge);
+            winner = took + charge < best ? i : winner;
+            best = took + charge < best ? took + charge : best;
+        } else if (!room || lacks_memory(r)) {
+            unseen = unseen < 0 && !room && p->engine.way == 0 ? i : unseen;
+            missed = charge < missed ? charge : missed;
         }
     }
     clear_up(&t);
-    return winner;
+    *timed = winner >= 0;
+    r->lacking = r->lacking || missed < best;
+    return *timed ? winner : unseen;
 }
