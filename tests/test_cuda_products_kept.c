@@ -199,6 +199,57 @@ TEST(none_ran)
     tear_down();
 }
 
+/* What fails for want of memory may run another time: among the others is chosen for this run alone. What fails for
+ * another reason is left out for good. */
+TEST(what_failed_in_passing)
+{
+    enum { LITTLE = 200 << 20 };
+    static const struct {
+        const char *what;
+        lt_algorithm fast;
+        cublaslt_extra extra;
+        size_t left;
+        bool final;
+    } rows[] = {
+        {"of memory", {.cold = 1, .fails = CUBLAS_STATUS_ALLOC_FAILED}, LT_NOTHING, 0, false},
+        {"of memory, the third time",
+         {.cold = 1, .fails = CUBLAS_STATUS_ALLOC_FAILED, .good = 2},
+         LT_NOTHING,
+         0,
+         false},
+        {"of memory, with its activation", {.cold = 1, .fails = CUBLAS_STATUS_ALLOC_FAILED}, LT_RELU, 0, false},
+        {"for good", {.cold = 1, .fails = CUBLAS_STATUS_EXECUTION_FAILED}, LT_NOTHING, 0, true},
+        {"for good, with its activation", {.cold = 1, .fails = CUBLAS_STATUS_EXECUTION_FAILED}, LT_RELU, 0, true},
+        {"with little memory", {.cold = 1, .fails = CUBLAS_STATUS_EXECUTION_FAILED}, LT_NOTHING, LITTLE, false},
+        {"with little memory, and its activation",
+         {.cold = 1, .fails = CUBLAS_STATUS_EXECUTION_FAILED},
+         LT_RELU,
+         LITTLE,
+         false},
+        {"late", {.cold = 1, .late = true}, LT_NOTHING, 0, true},
+        {"not at all, with little memory", {.cold = 4}, LT_NOTHING, LITTLE, true},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        CASE("%s", rows[i].what);
+        begin(three, 3);
+        rig.algorithm[FAST] = rows[i].fast;
+        cudart.left = rows[i].left;
+        answer a = ask(rows[i].extra, CHOOSE_TIMED);
+        CHECK(a.taken == OTHER && a.told);
+        CHECK_STATUS(rig.gpu->record(rig.gpu, in_folder("record")), BRASA_OK);
+        CHECK(says("record", "\tproduct "));
+        rig.algorithm[FAST] = three[FAST];
+        cudart.left = 0;
+        next_process();
+        CHECK(says(choices, "\tproduct ") == rows[i].final);
+        CHECK_INT(ask(rows[i].extra, CHOOSE_TIMED).taken, rows[i].final ? OTHER : FAST);
+        CHECK_STATUS(rig.gpu->recall(rig.gpu, in_folder("record")), BRASA_OK);
+        a = ask(rows[i].extra, CHOOSE_RECORDED);
+        CHECK(a.taken == OTHER && a.tries == 0);
+        tear_down();
+    }
+}
+
 /* Where all activations are careless there is nothing that could run, which holds for the run as well. */
 TEST(none_careful)
 {

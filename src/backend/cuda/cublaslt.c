@@ -237,7 +237,7 @@ static brasa_status find_best(const cublaslt_plan *plan, finding *f)
     int count = propose(plan->queue->cublaslt, plan, list), best = 0;
     f->listed = count;
     if (has_relu(&plan->product) && count > 0) {
-        const brasa_status status = cublaslt_drop_careless(plan, list, &count);
+        const brasa_status status = cublaslt_drop_careless(plan, list, &count, f);
         if (status != BRASA_OK)
             return status;
     }
@@ -282,8 +282,9 @@ static brasa_status find_out(const cublaslt_plan *plan, finding *f)
     if (status != BRASA_OK || !f->tried) /* by the clock: too large for that, or there was no memory */
         return status;
     cublaslt_print(f, words);
-    /* That none of those that are there ran may be this moment's fault. */
-    f->choice = (f->found ? kept_put : kept_note)(plan->queue->kept, plan->queue->cublaslt->machine, problem, words);
+    /* That one of those that are there did not run, or none, may be this moment's fault. */
+    f->choice = (f->found && !f->lacking ? kept_put : kept_note)(plan->queue->kept, plan->queue->cublaslt->machine,
+                                                                 problem, words);
     return BRASA_OK;
 }
 

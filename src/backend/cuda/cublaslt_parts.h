@@ -23,6 +23,7 @@ typedef struct finding {
     int64_t nanoseconds;
     int listed, timed;
     bool tried;              /* on the GPU, by the clock */
+    bool lacking;            /* memory: an algorithm that was left out for want of it might have won */
     const kept_line *choice; /* NULL: it was not chosen by the clock */
     struct finding *next;
 } finding;
@@ -75,10 +76,11 @@ cublasStatus_t cublaslt_start(const cublaslt_plan *plan, const cublasLtMatmulAlg
 
 /* Whether the library takes an algorithm for a plan; *workspace becomes what it needs then. */
 bool cublaslt_takes(const cublaslt_plan *plan, const cublasLtMatmulAlgo_t *algorithm, size_t *workspace);
-/* Leaves those of the list whose activation keeps what is not a number. */
-brasa_status cublaslt_drop_careless(const cublaslt_plan *plan, cublasLtMatmulHeuristicResult_t *list, int *count);
-/* The number of the fastest, or -1: not one of them runs; sets f->tried, timed and nanoseconds. Where they cannot be
- * timed, the first one. */
+/* Leaves those of the list whose activation keeps what is not a number; may set f->lacking. */
+brasa_status cublaslt_drop_careless(const cublaslt_plan *plan, cublasLtMatmulHeuristicResult_t *list, int *count,
+                                    finding *f);
+/* The number of the fastest, or -1: not one of them runs; sets f->tried, timed and nanoseconds, and may set lacking.
+ * Where they cannot be timed, the first one. */
 int cublaslt_time(const cublaslt_plan *plan, const cublasLtMatmulHeuristicResult_t *list, int count, finding *f);
 
 /* --- cublaslt_words.c ---------------------------------------------------------------------------------------- */

@@ -20,6 +20,7 @@ typedef struct room {
     char *workspace, *a, *b, *d, *vector, *sweep;
     size_t bytes_b;
     cudaEvent_t begin, end;
+    bool starved; /* the library has had no memory for a product */
 } room;
 
 /* Numbers between -1 and 1, as the matrices store them. */
@@ -105,9 +106,20 @@ static bool room_open(const cublaslt_plan *plan, size_t sweep, room *r)
     return true;
 }
 
-static cublasStatus_t try_once(const cublaslt_plan *plan, const cublasLtMatmulHeuristicResult_t *c, const room *r)
+static cublasStatus_t try_once(const cublaslt_plan *plan, const cublasLtMatmulHeuristicResult_t *c, room *r)
 {
-    return cublaslt_start(plan, &c->algo, r->a, r->b, r->d, r->vector, r->workspace, c->workspaceSize);
+    const cublasStatus_t status =
+        cublaslt_start(plan, &c->algo, r->a, r->b, r->d, r->vector, r->workspace, c->workspaceSize);
+    r->starved = r->starved || status == CUBLAS_STATUS_ALLOC_FAILED;
+    return status;
+}
+
+/* Whether what has just failed may do another time. */
+static bool lacks_memory(room *r)
+{
+    const bool starved = r->starved;
+    r->starved = false;
+    return cuda_lacks_memory() || starved;
 }
 
 bool cublaslt_takes(const cublaslt_plan *plan, const cublasLtMatmulAlgo_t *algorithm, size_t *workspace)
@@ -124,7 +136,7 @@ bool cublaslt_takes(const cublaslt_plan *plan, const cublasLtMatmulAlgo_t *algor
 
 /* In nanoseconds with cold caches, the middle one of several; -1: it does not run after all. Sweeping the caches
  * takes longer than starting what follows, so that no waiting for the host is timed. */
-static int64_t time_of(const cublaslt_plan *plan, const cublasLtMatmulHeuristicResult_t *c, const room *r)
+static int64_t time_of(const cublaslt_plan *plan, const cublasLtMatmulHeuristicResult_t *c, room *r)
 {
     const cudaStream_t stream = plan->queue->stream;
     float times[ROUNDS];
@@ -147,7 +159,7 @@ static int64_t time_of(const cublaslt_plan *plan, const cublasLtMatmulHeuristicR
 
 /* Whether what is not a number comes out of the activation as such, as it does from our relu: a network that has gone
  * astray must not look well. B is full of them. */
-static bool keeps_nan(const cublaslt_plan *corner, const cublasLtMatmulAlgo_t *algorithm, const room *r)
+static bool keeps_nan(const cublaslt_plan *corner, const cublasLtMatmulAlgo_t *algorithm, room *r)
 {
     const size_t size = corner->product.bf16 ? 2 : 4;
     const cudaStream_t stream = corner->queue->stream;
@@ -162,6 +174,17 @@ static bool keeps_nan(const cublaslt_plan *corner, const cublasLtMatmulAlgo_t *a
     return (bits & 0x7fffffff) > 0x7f800000;
 }
 
+static void keep_careful(const cublaslt_plan *corner, cublasLtMatmulHeuristicResult_t *list, int listed, int *count,
+                         room *r, finding *f)
+{
+    for (int i = 0; i < listed; i++) {
+        if (keeps_nan(corner, &list[i].algo, r))
+            list[(*count)++] = list[i];
+        else if (lacks_memory(r))
+            f->lacking = true;
+    }
+}
+
 /* A product of the same kind, no larger than CORNER. */
 static cublasStatus_t corner_open(const cublaslt_plan *plan, cublaslt_plan *corner)
 {
@@ -174,7 +197,8 @@ static cublasStatus_t corner_open(const cublaslt_plan *plan, cublaslt_plan *corn
     return cublaslt_describe(plan->queue->cublaslt, corner);
 }
 
-brasa_status cublaslt_drop_careless(const cublaslt_plan *plan, cublasLtMatmulHeuristicResult_t *list, int *count)
+brasa_status cublaslt_drop_careless(const cublaslt_plan *plan, cublasLtMatmulHeuristicResult_t *list, int *count,
+                                    finding *f)
 {
     const int listed = *count;
     cublaslt_plan corner;
@@ -187,9 +211,7 @@ brasa_status cublaslt_drop_careless(const cublaslt_plan *plan, cublasLtMatmulHeu
                           "cuBLASLt: no memory on the GPU to try an algorithm, which takes %d MB",
                           (LT_MOST_WORKSPACE >> 20) + (4 * CORNER * CORNER * 3 >> 20) + 1);
         else if (cudaMemsetAsync(r.b, 0xff, r.bytes_b, plan->queue->stream) == cudaSuccess)
-            for (int i = 0; i < listed; i++)
-                if (keeps_nan(&corner, &list[i].algo, &r))
-                    list[(*count)++] = list[i];
+            keep_careful(&corner, list, listed, count, &r, f);
     }
     room_close(plan->queue, &r);
     cublaslt_undescribe(&corner);
@@ -197,13 +219,15 @@ brasa_status cublaslt_drop_careless(const cublaslt_plan *plan, cublasLtMatmulHeu
 }
 
 /* The quickest of a list, by f->nanoseconds, or -1. */
-static int find_quickest(const cublaslt_plan *plan, const cublasLtMatmulHeuristicResult_t *list, int count,
-                         const room *r, finding *f)
+static int find_quickest(const cublaslt_plan *plan, const cublasLtMatmulHeuristicResult_t *list, int count, room *r,
+                         finding *f)
 {
     int best = -1;
     for (int i = 0; i < count; i++) {
         const int64_t time = time_of(plan, &list[i], r);
         f->timed += time >= 0;
+        if (time < 0 && lacks_memory(r))
+            f->lacking = true;
         if (time < 0 || (best >= 0 && time >= f->nanoseconds))
             continue;
         best = i;
