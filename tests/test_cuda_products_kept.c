@@ -23,6 +23,14 @@ static const char *words_of(int index, size_t workspace_bytes)
     return words;
 }
 
+/* The algorithm in them. */
+static const char *words_start(int index)
+{
+    static char words[17];
+    snprintf(words, sizeof words, "%.16s", words_of(index, 0));
+    return words;
+}
+
 /* A file that says what was chosen for the usual product. */
 static const char *say(const char *name, cublaslt_extra extra, const char *words)
 {
@@ -248,6 +256,18 @@ TEST(what_failed_in_passing)
         CHECK(a.taken == OTHER && a.tries == 0);
         tear_down();
     }
+}
+
+/* Older versions kept that none ran for good. */
+TEST(none_of_an_older_version)
+{
+    begin_with("none");
+    CHECK_INT(ask(LT_NOTHING, CHOOSE_KNOWN).taken, 0);
+    const answer a = ask(LT_NOTHING, CHOOSE_TIMED);
+    CHECK(a.taken == FAST && a.tries > 0);
+    rig_close();
+    CHECK(!says(choices, "none") && says(choices, words_start(FAST)));
+    tear_down();
 }
 
 /* Where all activations are careless there is nothing that could run, which holds for the run as well. */

@@ -261,6 +261,8 @@ static bool recall(const cublaslt_plan *plan, finding *f, const char *problem)
     size_t workspace = 0;
     if (!line || !cublaslt_parse(line->value, &known))
         return false;
+    if (!known.found && !line->recorded) /* it was so once: older versions kept it for all */
+        return false;
     if (known.found &&
         !cublaslt_takes(plan, &known.algorithm, &workspace)) /* of a file that somebody has changed, say */
         return false;
