@@ -414,6 +414,19 @@ TEST(another_run)
     tear_down();
 }
 
+/* After a session that was given up the next one's choices are in the run's record, though they are the same. */
+TEST(given_up)
+{
+    begin(three, 3);
+    CHECK_INT(ask(LT_NOTHING, CHOOSE_TIMED).taken, FAST);
+    rig.gpu->disuse(rig.gpu);
+    const answer a = ask(LT_NOTHING, CHOOSE_TIMED);
+    CHECK(a.taken == FAST && a.tries == 0);
+    CHECK_STATUS(rig.gpu->record(rig.gpu, in_folder("record")), BRASA_OK);
+    CHECK(says("record", "\tproduct f32 48x32x40 nn\t"));
+    tear_down();
+}
+
 /* A library that is not there has nothing to forget. */
 TEST(without_the_library)
 {

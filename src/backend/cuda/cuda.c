@@ -71,7 +71,9 @@ static brasa_status cuda_recall(device *d, const char *path)
 
 static void cuda_disuse(device *d)
 {
-    kept_disuse(&((cuda_device *)d->data)->kept);
+    cuda_device *c = d->data;
+    cublaslt_forget(&c->queue); /* or what is asked for again is not seen to be used */
+    kept_disuse(&c->kept);
 }
 
 static void cuda_close(device *d)
