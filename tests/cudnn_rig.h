@@ -46,6 +46,14 @@ bool library_find(const char *file, library_start start, void *user, const char 
     return false;
 }
 
+void library_missing(device *d, const char *why, const char *none, const char *cost)
+{
+    (void)d;
+    (void)why;
+    (void)none;
+    (void)cost;
+}
+
 void cuda_enter(const cuda_queue *q)
 {
     (void)cudaSetDevice(q->index);

@@ -54,7 +54,7 @@ kept_line *kept_note(kept *k, const char *machine, const char *problem, const ch
  */
 
 #define PACKAGES "env/lib/python3.11/site-packages/nvidia/"
-static const char *const kinds[] = {"good", "newer", "lacks", "older", "refuses", "deaf"};
+static const char *const kinds[] = {"good", "newer", "lacks", "older", "refuses", "wordy", "deaf"};
 static char ground[40];
 
 /* A path in the folder; the text holds until the fourth call from here. */
@@ -177,7 +177,7 @@ static void open_one(const opening *o, const char *system_name, const char *pack
  * user names is the only one. */
 TEST(cudnn)
 {
-#define COST ": convolutions are many times slower (pip install nvidia-cudnn-cu13)"
+#define COST ": convolutions are many times slower (pip install nvidia-cudnn-cu"
     static const opening rows[] = {
         {"nothing there", NULL, NULL, NULL, "", "nothing; no cuDNN 9" COST},
         {"the system's", "good", NULL, NULL, "driver, cuDNN 9.14.0", ""},
@@ -226,6 +226,39 @@ TEST(cublaslt)
                  cublaslt_open, cublaslt_close);
     }
 #undef COST
+}
+
+/* Why neither of them is there is told whole, however long their words; what is longer still takes no place from the
+ * other. */
+TEST(both_reasons)
+{
+    char name[300];
+    begin();
+    place("wordy", "system/libcudnn.so.9");
+    place("wordy", "system/libcublasLt.so.13");
+    brasa_context *ctx;
+    CHECK_STATUS(brasa_context_new(NULL, &ctx), BRASA_OK);
+    cuda_queue queue = {.ctx = ctx};
+    device d = {.name = "cuda:0 NVIDIA GPU"}, longer = d;
+    cudnn_open(&queue, &d);
+    cublaslt_open(&queue, &d);
+    char both[400];
+    snprintf(
+        both, sizeof both,
+        "CUDNN_STATUS_NOT_SUPPORTED_RUNTIME_PREREQUISITE_MISSING: convolutions are many times slower (pip install "
+        "nvidia-cudnn-cu%d); the required functionality is missing on this architecture, or so it says: dense "
+        "layers take several times as long",
+        CUDART_VERSION / 1000);
+    CHECK_TEXT(d.missing, both);
+    memset(name, 'x', sizeof name - 1);
+    name[sizeof name - 1] = '\0';
+    library_missing(&longer, name, "", name);
+    library_missing(&longer, name, "", "it takes long");
+    CHECK_HAS(longer.missing, "xxx: xxx");
+    CHECK_HAS(longer.missing, "xxx; xxx");
+    CHECK_HAS(longer.missing, "xxx: it takes long");
+    brasa_context_free(ctx);
+    end();
 }
 
 /* Of several in a folder, too, the next one is tried. */

@@ -25,7 +25,7 @@ typedef struct mark mark;
 struct device {
     char name[80];         /* "cuda:0 NVIDIA H200" */
     char about[160];       /* versions: "driver 13.0, cuDNN 9.14.0, cuBLASLt 13.1" */
-    char missing[160];     /* what is not there and what that costs, or "" */
+    char missing[480];     /* what is not there and what that costs, or "": a reason for each library */
     char warning[240];     /* what it cannot do as it should from now on; who tells it makes it "" */
     char address[24];      /* on the PCI bus, "0000:3b:00.0", by which NVML knows it; "": it has none */
     const kernel *kernels; /* fastest first for each op, ended by one without a name */

@@ -1,6 +1,6 @@
 /* libraries.c - stands in for cuDNN and cuBLASLt, both in one file, as far as they are opened. There is one of each
- * kind: good, newer, and some that will not do: one lacks functions, one is older, one refuses to start, one has no
- * ear for a stream. */
+ * kind: good, newer, and some that will not do: one lacks functions, one is older, one refuses to start, one does so
+ * in the longest words, one has no ear for a stream. */
 #include <stddef.h>
 
 #define EXPORT __attribute__((visibility("default")))
@@ -12,10 +12,17 @@ enum { VERSION = 91900, LT_VERSION = 130200 };
 #else
 enum { VERSION = 91400, LT_VERSION = 130100 };
 #endif
-#ifdef FAKE_REFUSES
+#if defined(FAKE_REFUSES) || defined(FAKE_WORDY)
 enum { OF_START = 1001 };
 #else
 enum { OF_START = 0 };
+#endif
+#ifdef FAKE_WORDY
+#define CUDNN_REFUSES    "CUDNN_STATUS_NOT_SUPPORTED_RUNTIME_PREREQUISITE_MISSING"
+#define CUBLASLT_REFUSES "the required functionality is missing on this architecture, or so it says"
+#else
+#define CUDNN_REFUSES    "cuDNN refuses"
+#define CUBLASLT_REFUSES "cuBLASLt refuses"
 #endif
 #ifdef FAKE_DEAF
 enum { OF_STREAM = 2000 };
@@ -59,7 +66,7 @@ FUNCTION(size_t, cudnnGetVersion, (void))
 
 FUNCTION(const char *, cudnnGetErrorString, (int status))
 {
-    return status == OF_START ? "cuDNN refuses" : "cuDNN is deaf";
+    return status == OF_START ? CUDNN_REFUSES : "cuDNN is deaf";
 }
 
 FUNCTION(int, cudnnCreate, (void **handle))
@@ -96,7 +103,7 @@ FUNCTION(size_t, cublasLtGetVersion, (void))
 
 FUNCTION(const char *, cublasLtGetStatusString, (int status))
 {
-    return status == OF_START ? "cuBLASLt refuses" : "another";
+    return status == OF_START ? CUBLASLT_REFUSES : "another";
 }
 
 FUNCTION(int, cublasLtCreate, (void **handle))

@@ -65,14 +65,13 @@ static const char *start_cublaslt(void *user, void *file)
 void cublaslt_open(cuda_queue *q, device *d)
 {
     const char *why = NULL;
-    char words[120];
+    char words[40];
     struct cublaslt *lib = mem_get(q->ctx, sizeof *lib);
     /* The file stays open: what it registered with the driver is used until the program ends. */
     if (!lib || !(library_find("libcublasLt.so.13", start_cublaslt, lib, &why) ||
                   library_find("libcublasLt.so.12", start_cublaslt, lib, &why))) {
         mem_put(q->ctx, lib);
-        snprintf(words, sizeof words, "%s: dense layers take several times as long", why ? why : "no cuBLASLt");
-        add_words(d->missing, sizeof d->missing, "; ", words);
+        library_missing(d, why, "no cuBLASLt", "dense layers take several times as long");
         return;
     }
     const int version = (int)lib->version();

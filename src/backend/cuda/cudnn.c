@@ -55,9 +55,8 @@ static void name_machine(cudnn *c, const char *device_name)
 
 void cudnn_open(cuda_queue *q, device *d)
 {
-    static const char cost[] = "convolutions are many times slower (pip install nvidia-cudnn-cu13)";
+    char cost[100];
     const char *why = NULL;
-    char words[200];
     q->cudnn = mem_get(q->ctx, sizeof *q->cudnn);
     if (q->cudnn && library_find("libcudnn.so.9", start_cudnn, q, &why)) {
         q->cudnn->ctx = q->ctx;
@@ -67,8 +66,9 @@ void cudnn_open(cuda_queue *q, device *d)
     }
     mem_put(q->ctx, q->cudnn);
     q->cudnn = NULL;
-    snprintf(words, sizeof words, "%s: %s", why ? why : "no cuDNN 9", cost);
-    add_words(d->missing, sizeof d->missing, "; ", words);
+    snprintf(cost, sizeof cost, "convolutions are many times slower (pip install nvidia-cudnn-cu%d)",
+             CUDART_VERSION / 1000);
+    library_missing(d, why, "no cuDNN 9", cost);
 }
 
 /* The library stays loaded: it has threads and handlers of its own. */

@@ -130,6 +130,14 @@ static const char *wish(const char *file)
     return NULL;
 }
 
+/* Reasons are words of the libraries themselves, whose longest are cut: two of them fit. */
+void library_missing(device *d, const char *why, const char *none, const char *cost)
+{
+    char words[240];
+    snprintf(words, sizeof words, "%.120s: %.110s", why ? why : none, cost);
+    add_words(d->missing, sizeof d->missing, "; ", words);
+}
+
 bool library_find(const char *file, library_start start, void *user, const char **why)
 {
     const search s = {file, start, user, why};

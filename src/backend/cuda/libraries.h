@@ -15,6 +15,9 @@ typedef const char *(*library_start)(void *user, void *file);
  * does; *why, unless it has words already, becomes those about the first that was there. */
 bool library_find(const char *file, library_start start, void *user, const char **why);
 
+/* Adds to device->missing why a library is not there, or what there is none of, and what that costs. */
+void library_missing(device *d, const char *why, const char *none, const char *cost);
+
 /* One more part of a list in words. */
 static inline void add_words(char *text, size_t size, const char *between, const char *words)
 {
