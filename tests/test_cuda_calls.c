@@ -163,7 +163,13 @@ TEST(gpus_that_have_no_kernels)
     } rows[] = {
         {"too old", 7, cudaSuccess, "its compute capability is 7.0, and 8.0 is the least"},
         {"built for another", 10, cudaErrorNoKernelImageForDevice,
-         "no code for compute capability 10.0: configure with"},
+         "no code for compute capability 10.0: configure with -DCMAKE_CUDA_ARCHITECTURES=100"},
+        {"built for another, in other words", 10, cudaErrorInvalidDeviceFunction,
+         "no code for compute capability 10.0: configure with -DCMAKE_CUDA_ARCHITECTURES=100"},
+        {"of a newer CUDA", 10, cudaErrorUnsupportedPtxVersion,
+         "the driver is too old to compile this build's code for compute capability 10.0: install a newer one, or "
+         "configure with -DCMAKE_CUDA_ARCHITECTURES=100"},
+        {"another error", 9, cudaErrorUnknown, ": another"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         CASE("%s", rows[i].what);

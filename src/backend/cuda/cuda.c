@@ -125,6 +125,32 @@ typedef struct refusal {
     char text[200];
 } refusal;
 
+/* What is not there is either of the first two to CUDA: the one where a function is asked about, mostly, the other
+ * where it is started. */
+static void why_no_code(refusal *r, const struct cudaDeviceProp *p, cudaError_t error)
+{
+    switch (error) {
+    case cudaErrorInvalidDeviceFunction:
+    case cudaErrorNoKernelImageForDevice:
+        snprintf(
+            r->text, sizeof r->text,
+            "this build has no code for compute capability %d.%d: configure with -DCMAKE_CUDA_ARCHITECTURES=%d%d",
+            p->major, p->minor, p->major, p->minor);
+        break;
+    case cudaErrorUnsupportedPtxVersion:
+        snprintf(r->text, sizeof r->text,
+                 "the driver is too old to compile this build's code for compute capability %d.%d: install a newer "
+                 "one, or configure with -DCMAKE_CUDA_ARCHITECTURES=%d%d",
+                 p->major, p->minor, p->major, p->minor);
+        break;
+    case cudaSuccess:
+    case cudaErrorMemoryAllocation: /* it is there: opening the GPU tells */
+        break;
+    default:
+        snprintf(r->text, sizeof r->text, "%.190s", cudaGetErrorString(error));
+    }
+}
+
 static refusal why_not(const struct cudaDeviceProp *p)
 {
     enum { LEAST_MAJOR = 8 }; /* Ampere: bf16, and copies that do not pass through registers */
@@ -132,11 +158,8 @@ static refusal why_not(const struct cudaDeviceProp *p)
     if (p->major < LEAST_MAJOR)
         snprintf(r.text, sizeof r.text, "its compute capability is %d.%d, and %d.0 is the least", p->major, p->minor,
                  LEAST_MAJOR);
-    else if (cuda_has_code() == cudaErrorNoKernelImageForDevice)
-        snprintf(
-            r.text, sizeof r.text,
-            "this build has no code for compute capability %d.%d: configure with -DCMAKE_CUDA_ARCHITECTURES=%d%d",
-            p->major, p->minor, p->major, p->minor);
+    else
+        why_no_code(&r, p, cuda_has_code());
     (void)cudaGetLastError(); /* which is kept otherwise */
     return r;
 }
