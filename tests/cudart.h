@@ -21,6 +21,7 @@ static struct {
     const char *stray;  /* the last of them */
     int launches;       /* of graphs */
     const char *full;   /* the call for which there is no memory */
+    bool busy;          /* the GPUs are other processes' alone */
     int calls, fail_at; /* the call that fails, from 1; 0: none */
     cudaError_t fails;  /* what it says; 0: that it does not know why */
     size_t most;        /* bytes of the largest block that there is memory for; 0: of any */
@@ -115,6 +116,8 @@ cudaError_t cudaGetDevice(int *gpu)
 
 cudaError_t cudaSetDevice(int gpu)
 {
+    if (cudart.busy)
+        return cudart.last = cudaErrorDevicesUnavailable;
     cudart_gpu = gpu;
     return cudaSuccess;
 }
@@ -139,7 +142,7 @@ cudaError_t cudaDeviceGetPCIBusId(char *text, int size, int gpu)
 {
     (void)gpu;
     text[0] = '\0';
-    return size > 0 ? cudaSuccess : cudaErrorInvalidValue;
+    return size > 0 ? called(__func__) : cudaErrorInvalidValue;
 }
 
 cudaError_t cudaDriverGetVersion(int *version)

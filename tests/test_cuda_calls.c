@@ -189,6 +189,26 @@ TEST(gpus_that_have_no_kernels)
     code = cudaSuccess;
 }
 
+/* A GPU that is another process's is listed with the reason, and without its place on the bus one is worked with; no
+ * error of these is left for the first kernel. */
+TEST(errors_that_are_none_of_kernels)
+{
+    char line[400] = "";
+    cudart.busy = true;
+    CHECK_INT(cuda_list(keep_line, line), GPUS);
+    cudart.busy = false;
+    CHECK_HAS(line, "cannot be used: ");
+    CHECK_INT(cudart.last, cudaSuccess);
+    cudart.full = "cudaDeviceGetPCIBusId";
+    opened o = open_gpu(0);
+    cudart.full = NULL;
+    CHECK_TEXT(o.d->address, "");
+    void *record = NULL;
+    CHECK_STATUS(o.d->run(o.d, &o.step, 1, &record), BRASA_OK);
+    o.d->forget(o.d, record);
+    close_gpu(&o);
+}
+
 /* --- without memory for graphs ------------------------------------------------------------------------------------
  */
 

@@ -176,8 +176,10 @@ static void describe(cuda_device *c, const struct cudaDeviceProp *p, int index)
     c->queue.most_shared = p->sharedMemPerBlockOptin;
     c->queue.major = p->major;
     c->queue.minor = p->minor;
-    if (cudaDeviceGetPCIBusId(d->address, (int)sizeof d->address, index) != cudaSuccess)
+    if (cudaDeviceGetPCIBusId(d->address, (int)sizeof d->address, index) != cudaSuccess) {
         d->address[0] = '\0';
+        (void)cudaGetLastError(); /* or the first kernel seems to have failed */
+    }
     snprintf(d->about, sizeof d->about, "driver for CUDA %d.%d", driver / 1000, driver % 1000 / 10);
 }
 
@@ -265,6 +267,7 @@ static int cuda_list(void (*say)(void *user, const char *line), void *user)
             no = why_not(&p);
         else
             snprintf(no.text, sizeof no.text, "%.190s", cudaGetErrorString(error));
+        (void)cudaGetLastError();
         snprintf(line, sizeof line, "cuda:%d %.60s, compute capability %d.%d, %.1f GiB%s%s", i, p.name, p.major,
                  p.minor, (double)p.totalGlobalMem / (1 << 30), *no.text ? ": cannot be used: " : "", no.text);
         say(user, line);
