@@ -449,6 +449,59 @@ TEST(a_larger_program_takes_the_place_of_smaller_ones)
     unsetenv("FAKE_CUDA_MEMORY");
 }
 
+/* The same where others take the memory while the session is without it: it says so, and when there is memory again,
+ * whichever program asks for it, all programs have theirs. */
+static void *(*get_of_device)(device *d, size_t bytes);
+static size_t wanted_last;
+
+static void *get_nothing(device *d, size_t bytes)
+{
+    (void)d;
+    wanted_last = bytes;
+    return NULL;
+}
+
+TEST(others_take_the_memory)
+{
+    static float x[ROWS_TRAINED * WIDE], before[WIDE * WIDE];
+    const int32_t labels[ROWS_TRAINED] = {0, 2};
+    const brasa_session_options o = {.batch = ROWS_TRAINED, .optimizer = "sgd lr=0.1"};
+    for (int known = 0; known < 2; known++) {
+        HOST_OR_SKIP();
+        CASE("%s", known ? "a program that is there asks" : "a new one asks");
+        brasa_session *s = NULL;
+        float loss = 0, last = 0;
+        start_on("cuda");
+        device *d = ctx->device;
+        brasa_graph *g = brasa_graph_new(ctx);
+        make_wide(g);
+        REQUIRE(brasa_session_new(g, &o, &s) == BRASA_OK);
+        for (int i = 0; i < ROWS_TRAINED * WIDE; i++)
+            x[i] = (float)(i % 7) / 7;
+        CHECK_STATUS(brasa_session_prepare(s, false, ROWS_EVALUATED), BRASA_OK);
+        CHECK_STATUS(brasa_train_step(s, x, labels, &loss), BRASA_OK);
+        CHECK_STATUS(brasa_param_get(s, "wide.weight", before, WIDE * WIDE), BRASA_OK);
+        get_of_device = d->get;
+        d->get = get_nothing;
+        CHECK_STATUS(brasa_session_prepare(s, false, ROWS_TOO_MANY), BRASA_OUT_OF_MEMORY);
+        const size_t all = wanted_last; /* what it had */
+        CHECK_STATUS(brasa_train_step(s, x, labels, &last), BRASA_OUT_OF_MEMORY);
+        CHECK_STATUS(brasa_session_save(s, "/nowhere/weights", BRASA_WEIGHTS), BRASA_OUT_OF_MEMORY);
+        CHECK_HAS(brasa_session_error(s), "others have taken what this session had of cuda:0");
+        CHECK_STATUS(brasa_session_prepare(s, !known, 1), BRASA_OUT_OF_MEMORY);
+        CHECK_INT(wanted_last, all);
+        d->get = get_of_device;
+        CHECK_STATUS(known ? brasa_session_prepare(s, true, ROWS_TRAINED) : brasa_session_prepare(s, true, 1),
+                     BRASA_OK);
+        check_weights(s, before);
+        CHECK_STATUS(brasa_train_step(s, x, labels, &last), BRASA_OK);
+        CHECK(last < loss);
+        brasa_session_free(s);
+        brasa_graph_free(g);
+        stop();
+    }
+}
+
 /* --- engines of a device's libraries -----------------------------------------------------------------------------
  */
 

@@ -114,6 +114,9 @@ brasa_status session_pull(const brasa_session *s, const state *st)
 {
     if (!s->mirror)
         return BRASA_OK;
+    const brasa_status status = session_check_memory(s);
+    if (status != BRASA_OK)
+        return status;
     if (st->layout.bf16)
         return move_pieces(s, st, false);
     return device_copy_out(s->ctx, session_state_data(s, st), s->arena + s->state_offset[st - s->states],
@@ -124,6 +127,9 @@ brasa_status session_push(const brasa_session *s, const state *st)
 {
     if (!s->mirror)
         return BRASA_OK;
+    const brasa_status status = session_check_memory(s);
+    if (status != BRASA_OK)
+        return status;
     if (st->layout.bf16)
         return move_pieces(s, st, true);
     return device_copy_in(s->ctx, s->arena + s->state_offset[st - s->states], session_state_data(s, st),

@@ -7,13 +7,6 @@
 
 #include <string.h>
 
-static brasa_status check_memory(const brasa_session *s)
-{
-    if (s->arena)
-        return BRASA_OK;
-    return fail(s->ctx, BRASA_WRONG_STATE, "this session is a plan only: it has no memory to run in");
-}
-
 /* What the caller sees of a value: of the whole batch, and without the padding of a layout. */
 static shape whole_shape(const brasa_session *s, const value *v)
 {
@@ -108,7 +101,7 @@ static brasa_status feed(brasa_session *s, const char *input, const void *data, 
     const value *v = &p->graph.values[id];
     const shape whole = whole_shape(s, v);
     const int64_t as_stored = layout_count(&v->layout, &whole) * (int64_t)dtype_size(v->type);
-    brasa_status status = check_memory(s);
+    brasa_status status = session_check_memory(s);
     if (status == BRASA_OK)
         status = check_bytes(s, v, stored ? as_stored : plain_bytes(s, v), bytes);
     if (status == BRASA_OK && v->classes)
@@ -404,7 +397,7 @@ brasa_status brasa_eval_step(brasa_session *s, const float *images, const int32_
 
 static brasa_status find_real(brasa_session *s, const char *name, int64_t count, const state **out)
 {
-    brasa_status status = check_memory(s);
+    brasa_status status = session_check_memory(s);
     if (status != BRASA_OK)
         return status;
     const state *st = session_state(s, name);

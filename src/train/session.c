@@ -87,18 +87,28 @@ static brasa_status set_aside(brasa_session *s)
  * and the new one, which no plan counts, the state goes by way of the host. */
 static brasa_status reserve(brasa_session *s, int64_t transient)
 {
-    if (s->options.plan_only && transient > s->transient)
-        s->transient = transient;
-    if (s->options.plan_only || (s->arena && transient <= s->transient))
+    const int64_t before = s->transient, wanted = transient > before ? transient : before; /* of all programs */
+    if (s->options.plan_only)
+        s->transient = wanted;
+    if (s->options.plan_only || (s->arena && wanted == before))
         return BRASA_OK;
-    brasa_status status = take(s, transient);
+    brasa_status status = take(s, wanted);
     if (status != BRASA_OUT_OF_MEMORY || !s->arena || !s->ctx->device || set_aside(s) != BRASA_OK)
         return status;
-    const int64_t before = s->transient;
-    status = take(s, transient);
+    status = take(s, wanted);
     if (status != BRASA_OK && take(s, before) == BRASA_OK)
         (void)link_all(s); /* as it was */
     return status;
+}
+
+brasa_status session_check_memory(const brasa_session *s)
+{
+    if (s->arena)
+        return BRASA_OK;
+    if (s->aside)
+        return fail(s->ctx, BRASA_OUT_OF_MEMORY, "out of memory: others have taken what this session had of %s",
+                    s->ctx->device->name);
+    return fail(s->ctx, BRASA_WRONG_STATE, "this session is a plan only: it has no memory to run in");
 }
 
 /* --- compiling -------------------------------------------------------------------------------------------- */
@@ -257,14 +267,17 @@ static brasa_status prepare_size(brasa_session *s, bool training, int64_t batch)
 {
     program *p = NULL;
     brasa_status status = BRASA_OK;
-    if (session_program(s, training, batch) || (status = new_program(s, training, batch, &p)) != BRASA_OK)
+    const bool known = session_program(s, training, batch) != NULL;
+    if ((known && !s->aside) || (!known && (status = new_program(s, training, batch, &p)) != BRASA_OK))
         return status;
-    if ((status = reserve(s, p->plan.bytes)) != BRASA_OK) {
+    if ((status = reserve(s, p ? p->plan.bytes : 0)) != BRASA_OK) {
         free_program(s, p);
         return status;
     }
-    p->next = s->programs;
-    s->programs = p;
+    if (p) {
+        p->next = s->programs;
+        s->programs = p;
+    }
     return link_all(s);
 }
 
