@@ -206,16 +206,16 @@ static void print_times(const times *t)
 enum { MOST_LINES = 16 };
 
 typedef struct gpus {
-    char line[MOST_LINES][200]; /* one for each, or what is missing */
+    char line[MOST_LINES][512]; /* one for each, or what is missing */
     int lines, count;
-    char about[160], missing[160]; /* of the first: the libraries, and those that are not there */
+    char about[160], missing[ERROR_TEXT_SIZE]; /* of the first: the libraries, and those that are not there */
 } gpus;
 
 static void take_line(void *user, const char *line)
 {
     gpus *g = user;
     if (g->lines < MOST_LINES)
-        snprintf(g->line[g->lines++], sizeof g->line[0], "%.199s", line);
+        snprintf(g->line[g->lines++], sizeof g->line[0], "%.511s", line);
 }
 
 /* Libraries are looked for when a device is opened. */
@@ -228,7 +228,7 @@ static void read_libraries(gpus *g)
         snprintf(g->about, sizeof g->about, "%s", ctx->device->about);
         snprintf(g->missing, sizeof g->missing, "%s", ctx->device->missing);
     } else {
-        snprintf(g->missing, sizeof g->missing, "%.159s", brasa_context_error(ctx));
+        snprintf(g->missing, sizeof g->missing, "%s", brasa_context_error(ctx));
     }
     brasa_context_free(ctx);
 }

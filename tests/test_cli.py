@@ -227,6 +227,10 @@ def test_doctor():
     check("facts", facts and facts["threads"] >= 1 and facts["cores"] >= facts["affinity"] >= 1 and facts["kernels"] > 0
           and facts["versions"]["brasa"] == works("--version").split()[1], facts)
     check("text", "threads" in works("doctor"))
+    reason = "cuda:0 a GPU: cannot be used: " + "why " * 80 + "and what to do"
+    fake = {"BRASA_BACKENDS": os.path.join(os.path.dirname(BRASA), "tests", "fake"), "FAKE_CUDA_LINE": reason}
+    devices = json.loads(run("doctor", "--json", env=fake).stdout)["cuda"]["devices"]
+    check("a reason is told whole", devices == [reason], devices)
 
 
 def variables_read():

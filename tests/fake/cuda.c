@@ -480,7 +480,8 @@ static brasa_status open_device(brasa_context *ctx, int index, device **out)
 
 static int list(void (*say)(void *user, const char *line), void *user)
 {
-    say(user, "cuda:0 fake, a stand-in for tests");
+    const char *line = getenv("FAKE_CUDA_LINE");
+    say(user, line ? line : "cuda:0 fake, a stand-in for tests");
     return 1;
 }
 
