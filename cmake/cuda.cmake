@@ -1,5 +1,5 @@
-# brasa_cuda.so, the backend for NVIDIA GPUs: made where CUDA's compiler and cuDNN's headers are, opened at run time. The
-# CUDA runtime is linked into it; the driver, cuDNN and cuBLASLt are looked for when a device is opened.
+# brasa_cuda.so, the backend for NVIDIA GPUs: made where CUDA's compiler and the headers of cuDNN and cuBLASLt are, opened at
+# run time. The CUDA runtime is linked into it; the driver, cuDNN and cuBLASLt are looked for when a device is opened.
 set(cuda OFF)
 if(BRASA_SANITIZE OR CMAKE_CROSSCOMPILING) # both are about the CPU's code
   set(BRASA_CUDA OFF)
@@ -24,8 +24,10 @@ if(CMAKE_CUDA_COMPILER AND BRASA_CUDA)
   enable_language(CUDA)
   find_package(CUDAToolkit QUIET)
   find_path(cudnn_include cudnn.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
+  find_path(cublaslt_include cublasLt.h HINTS ${CUDAToolkit_INCLUDE_DIRS}) # distributions have it in a package of its own
 endif()
-if(cudnn_include AND CUDAToolkit_FOUND AND CUDAToolkit_VERSION VERSION_GREATER_EQUAL 12.1) # C++20, Hopper, large parameters
+if(cudnn_include AND cublaslt_include AND CUDAToolkit_FOUND
+   AND CUDAToolkit_VERSION VERSION_GREATER_EQUAL 12.1) # C++20, Hopper, large parameters
   set(cuda ON)
   message(STATUS "brasa: CUDA ${CUDAToolkit_VERSION}")
   file(GLOB cuda_sources CONFIGURE_DEPENDS src/backend/cuda/*.c src/backend/cuda/*.cu src/ops/*/*_cuda.cu src/ops/*/*_cudnn.c
@@ -36,7 +38,8 @@ if(cudnn_include AND CUDAToolkit_FOUND AND CUDAToolkit_VERSION VERSION_GREATER_E
   add_library(brasa_cuda MODULE ${cuda_sources} ${cuda_core})
   set_target_properties(brasa_cuda PROPERTIES PREFIX "" C_VISIBILITY_PRESET hidden CUDA_VISIBILITY_PRESET hidden
                         CUDA_STANDARD 20 CUDA_RUNTIME_LIBRARY Static LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR})
-  target_include_directories(brasa_cuda PRIVATE include src ${CUDAToolkit_INCLUDE_DIRS} ${cudnn_include})
+  target_include_directories(brasa_cuda PRIVATE include src ${CUDAToolkit_INCLUDE_DIRS} ${cudnn_include}
+                             ${cublaslt_include})
   target_compile_definitions(brasa_cuda PRIVATE BRASA_VERSION="${PROJECT_VERSION}")
   target_compile_options(brasa_cuda PRIVATE $<$<COMPILE_LANGUAGE:C>:-Wall -Wextra -Wshadow -Werror
                          -Wno-missing-field-initializers>
@@ -49,5 +52,5 @@ if(cudnn_include AND CUDAToolkit_FOUND AND CUDAToolkit_VERSION VERSION_GREATER_E
     target_compile_options(brasa_cuda PRIVATE $<$<COMPILE_LANGUAGE:C>:-Wno-unknown-pragmas>)
   endif()
 elseif(BRASA_CUDA)
-  message(STATUS "brasa: no CUDA 12 compiler with cuDNN's headers: no backend for NVIDIA GPUs")
+  message(STATUS "brasa: no CUDA 12.1 compiler with the headers of cuDNN and cuBLASLt: no backend for NVIDIA GPUs")
 endif()
