@@ -349,6 +349,26 @@ TEST(what_failed_in_passing)
     }
 }
 
+/* Where no engine could be run, the run has none, and goes on so; another one asks again. */
+TEST(none_ran)
+{
+    static const made_engine failing[] = {{.index = 1, .ms = 2, .runs = CUDNN_STATUS_EXECUTION_FAILED},
+                                          {.index = 2, .way = 1, .writes = WRITES_WHAT_IS_WRONG}};
+    OPEN(failing);
+    CHECK_STATUS(choose().status, BRASA_NO_KERNEL);
+    fake.made = usual;
+    record();
+    rig.problem.choosing = CHOOSE_RECORDED;
+    const outcome o = choose();
+    CHECK(o.status == BRASA_NO_KERNEL && !o.calls);
+    rig.problem.choosing = CHOOSE_FIRST;
+    CHECK_STATUS(choose().status, BRASA_OK);
+    CHECK_STATUS(kept_recall(&rig.kept, "/nowhere/engines.txt"), BRASA_OK);
+    rig.problem.choosing = CHOOSE_TIMED;
+    CHECK(choose().final);
+    rig_close();
+}
+
 /* A run that goes on with an engine for which there is no memory does not go on with another one. */
 TEST(recorded_and_no_memory)
 {

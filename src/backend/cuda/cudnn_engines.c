@@ -261,12 +261,18 @@ static void gather(race *r, int way, int most)
 
 /* --- choosing -------------------------------------------------------------------------------------------------- */
 
+/* What is noted for a run in which no engine could be run: it goes on without. */
+static const char none_ran[] = "none";
+
 /* The plan that was chosen before, or NULL. */
 static cudnn_plan *recall(race *r)
 {
     kept_line *line =
         kept_find(r->queue->kept, r->lib->machine, r->problem->key, r->problem->choosing == CHOOSE_RECORDED);
-    cudnn_plan *p = line ? new_plan(r) : NULL;
+    r->without = line && line->recorded && strcmp(line->value, none_ran) == 0;
+    if (r->without)
+        line->used = true;
+    cudnn_plan *p = line && !r->without ? new_plan(r) : NULL;
     if (!p)
         return NULL;
     if (cudnn_parse_engine(line->value, r->problem->ways, &p->engine, p->found)) {
@@ -322,8 +328,8 @@ brasa_status cudnn_choose(cuda_queue *q, const cudnn_problem *p, cudnn_plan **ou
     cuda_enter(q);
     q->cudnn->starved = false;
     *out = p->choosing == CHOOSE_FIRST ? NULL : recall(&r);
-    if (*out)
-        return BRASA_OK;
+    if (*out || r.without)
+        return *out ? BRASA_OK : BRASA_NO_KERNEL;
     for (int way = 0; way < (timed ? p->ways : 1) && !r.starved; way++)
         gather(&r, way, timed ? CUDNN_MOST_TAKEN : 1);
     r.lacking = q->cudnn->starved;
@@ -345,5 +351,7 @@ brasa_status cudnn_choose(cuda_queue *q, const cudnn_problem *p, cudnn_plan **ou
         return fail(q->ctx, BRASA_OUT_OF_MEMORY, "out of memory: cuDNN's engines for '%.100s'", p->key);
     if (ran && *out)
         remember(&r, *out);
+    else if (timed && r.count && !*out)
+        (void)kept_note(q->kept, q->cudnn->machine, p->key, none_ran);
     return *out ? BRASA_OK : BRASA_NO_KERNEL;
 }

@@ -20,6 +20,7 @@ typedef struct race {
     float cost[CUDNN_MOST_WAYS];     /* of the best of each way */
     int64_t seen[CUDNN_MOST_LISTED]; /* engines of the way that is gathered, each once */
     int nseen;
+    bool without; /* the run that goes on was begun without an engine: none could be run */
     bool starved; /* of the host's memory: an engine that is not looked at might have won */
     bool lacking; /* so might one that was looked at, but was not timed for want of memory */
 } race;
