@@ -15,6 +15,7 @@ enum {
     BLOCK = 16 * HIGH,          /* rows of A that are gathered at a time */
     ROWS = 5 * BLOCK,           /* of a tile, at most */
     COLS = 16 * WIDE,           /* the same */
+    SMALL = 1 << 18,            /* products that one thread makes faster than several */
     LINE = SOFT_MOST_PIECE + 16 /* from a row of A to the next: no power of two, which caches dislike */
 };
 
@@ -33,6 +34,8 @@ typedef struct desk {
     float sums[ROWS * COLS];
     run runs[SOFT_MOST_PIECE], other[SOFT_MOST_PIECE];
 } desk;
+
+static _Thread_local _Alignas(64) desk own_desk;
 
 typedef struct range {
     int64_t lo, hi;
@@ -183,7 +186,7 @@ static void make_tile(const soft_product *p, int64_t split, range rows, range co
 static void add_splits(const soft_product *p)
 {
     const int64_t in_row = parts(p->n, COLS);
-#pragma omp parallel for
+#pragma omp parallel for if (p->m * p->n > SMALL)
     for (int64_t at = 0; at < p->m * in_row; at++) {
         const int64_t i = at / in_row;
         const range cols = part_of(p->n, COLS, at % in_row);
@@ -206,25 +209,16 @@ static int64_t rows_of(const soft_product *p, int64_t splits)
     return wanted > ROWS ? ROWS : wanted < BLOCK ? BLOCK : parts(wanted, HIGH) * HIGH;
 }
 
-bool soft_multiply(const soft_product *p)
+void soft_multiply(const soft_product *p)
 {
     const int64_t splits = p->splits > 1 ? p->splits : 1, rows = rows_of(p, splits), depth = parts(p->k, splits);
     const int64_t down = parts(p->m, rows), across = parts(p->n, COLS);
-    bool good = true;
     if (splits > 1) /* what is read there before it is written shows */
         memset(p->workspace, 0xff, (size_t)(splits * p->m * p->n) * sizeof *p->workspace);
-#pragma omp parallel reduction(&& : good)
-    {
-        desk *d = aligned_alloc(64, parts(sizeof *d, 64) * 64);
-        good = d != NULL;
-#pragma omp for schedule(dynamic)
-        for (int64_t t = 0; t < splits * down * across; t++)
-            if (d)
-                make_tile(p, t / across / down, part_of(p->m, rows, t / across % down),
-                          part_of(p->n, COLS, t % across), part_of(p->k, depth, t / across / down), d);
-        free(d);
-    }
-    if (splits > 1 && good)
+#pragma omp parallel for schedule(dynamic) if (p->m * p->n * p->k > SMALL)
+    for (int64_t t = 0; t < splits * down * across; t++)
+        make_tile(p, t / across / down, part_of(p->m, rows, t / across % down), part_of(p->n, COLS, t % across),
+                  part_of(p->k, depth, t / across / down), &own_desk);
+    if (splits > 1)
         add_splits(p);
-    return good;
 }

@@ -39,7 +39,6 @@ typedef struct soft_product {
     const void *user;
 } soft_product;
 
-/* False: there is no memory. */
-bool soft_multiply(const soft_product *p);
+void soft_multiply(const soft_product *p);
 
 #endif

@@ -1,0 +1,4 @@
+#include "test.h"
+TEST(x)
+{
+}
