@@ -15,7 +15,7 @@ enum {
     BLOCK = 16 * HIGH,          /* rows of A that are gathered at a time */
     ROWS = 5 * BLOCK,           /* of a tile, at most */
     COLS = 16 * WIDE,           /* the same */
-    SMALL = 1 << 18,            /* products that one thread makes faster than several */
+    SMALL = 1 << 21,            /* products that one thread makes faster than several */
     LINE = SOFT_MOST_PIECE + 16 /* from a row of A to the next: no power of two, which caches dislike */
 };
 
