@@ -3,11 +3,15 @@
 #define _GNU_SOURCE
 #include "test.h"
 
-#if __has_include(<cuda_runtime.h>) && __has_include(<cublasLt.h>)
+#ifdef TEST_SOFT_CUBLASLT /* where CUDA's compiler is */
 
 #include "softgpu_rig.h"
 
 #include <cublasLt.h>
+
+#ifdef _OPENMP
+#include <omp.h>
+#endif
 
 static struct {
     void *file;
@@ -280,6 +284,31 @@ TEST(orders)
     tear_down(&t);
 }
 
+/* The bits are the same on one thread as on several. */
+TEST(threads)
+{
+#ifdef _OPENMP
+    static const shape_of s = {300, 200, 190, 0, 1, 0, SOFT_F32, SOFT_F32, 0, EPILOGUE(DEFAULT), 1, 0};
+    static float alone[300 * 200];
+    setting t;
+    REQUIRE(lt_open());
+    set_up(&t, &s);
+    CHECK_INT(list(&t, CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE, WORKSPACE, 64), 0);
+    for (int i = PLAIN; i <= SPLIT; i++) {
+        omp_set_num_threads(1);
+        CHECK(run_number(&t, i));
+        memcpy(alone, t.d, sizeof alone);
+        omp_set_num_threads(3);
+        CHECK(run_number(&t, i));
+        CHECK(memcmp(alone, t.d, sizeof alone) == 0);
+    }
+    check_result(&t, t.vector);
+    tear_down(&t);
+#else
+    SKIP("no OpenMP");
+#endif
+}
+
 /* Factors keep 10 bits where that is allowed, and the algorithm does so. */
 TEST(tf32)
 {
@@ -486,7 +515,7 @@ TEST(end)
 
 TEST(softgpu_cublaslt)
 {
-    SKIP("no CUDA headers");
+    SKIP("built without CUDA");
 }
 
 #endif
