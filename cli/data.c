@@ -30,8 +30,7 @@ static int told(brasa_context *ctx, brasa_status status)
     return complain(status == BRASA_BAD_ARGUMENT || status == BRASA_NOT_FOUND ? MISUSED : FAILED, "%s", ctx->error);
 }
 
-/* --- info --------------------------------------------------------------------------------------------------------
- */
+/* --- info ------------------------------------------------------------------------------------------------------ */
 
 typedef struct warnings {
     char text[4][200];
@@ -173,8 +172,7 @@ int run_data_info(const options *o)
     return code;
 }
 
-/* --- make and get ------------------------------------------------------------------------------------------------
- */
+/* --- make and get ---------------------------------------------------------------------------------------------- */
 
 static int done(brasa_context *ctx, progress *p, brasa_status status, const char *spec)
 {

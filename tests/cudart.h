@@ -88,8 +88,7 @@ static inline void cudart_work(double milliseconds)
     *(cudart.recording ? &cudart.recorded : &cudart.clock) += milliseconds;
 }
 
-/* --- GPUs and errors ----------------------------------------------------------------------------------------------
- */
+/* --- GPUs and errors ------------------------------------------------------------------------------------------- */
 
 const char *cudaGetErrorName(cudaError_t error)
 {
@@ -151,8 +150,7 @@ cudaError_t cudaDriverGetVersion(int *version)
     return cudaSuccess;
 }
 
-/* --- memory -------------------------------------------------------------------------------------------------------
- */
+/* --- memory ---------------------------------------------------------------------------------------------------- */
 
 cudaError_t cudaMalloc(void **block, size_t bytes)
 {
@@ -198,8 +196,7 @@ cudaError_t cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream_t stre
     return called(__func__);
 }
 
-/* --- streams and events -------------------------------------------------------------------------------------------
- */
+/* --- streams and events ---------------------------------------------------------------------------------------- */
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags)
 {
@@ -261,8 +258,7 @@ cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t begin, cudaEve
     return called(__func__);
 }
 
-/* --- graphs -------------------------------------------------------------------------------------------------------
- */
+/* --- graphs ---------------------------------------------------------------------------------------------------- */
 
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMode mode)
 {

@@ -34,8 +34,7 @@ static struct {
     cudnn_problem problem;
 } rig;
 
-/* --- what is not looked at here -----------------------------------------------------------------------------------
- */
+/* --- what is not looked at here -------------------------------------------------------------------------------- */
 
 bool library_find(const char *file, library_start start, void *user, const char **why)
 {
@@ -59,8 +58,7 @@ void cuda_enter(const cuda_queue *q)
     (void)cudaSetDevice(q->index);
 }
 
-/* --- a problem: y = x + w, or, in another way, y = relu(x + b) ----------------------------------------------------
- */
+/* --- a problem: y = x + w, or, in another way, y = relu(x + b) ------------------------------------------------- */
 
 static descriptor rig_describe(const void *user, int way, cudnn_set *s)
 {
@@ -107,8 +105,7 @@ static bool rig_accepts(const void *user, int way, void *const *data)
     return *(const char *)data[OF_Y] == RIGHT;
 }
 
-/* --- for tests ----------------------------------------------------------------------------------------------------
- */
+/* --- for tests ------------------------------------------------------------------------------------------------- */
 
 static void rig_open(const made_engine *made_up, int count)
 {

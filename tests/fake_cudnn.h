@@ -63,8 +63,7 @@ static struct {
     int64_t bytes;
 } fake;
 
-/* --- descriptors --------------------------------------------------------------------------------------------------
- */
+/* --- descriptors ----------------------------------------------------------------------------------------------- */
 
 static bool is_there(const thing *t)
 {
@@ -182,8 +181,7 @@ static cudnnStatus_t set_attribute(cudnnBackendDescriptor_t d, cudnnBackendAttri
     return CUDNN_STATUS_SUCCESS;
 }
 
-/* --- engines ------------------------------------------------------------------------------------------------------
- */
+/* --- engines --------------------------------------------------------------------------------------------------- */
 
 static bool has_knobs(const made_engine *e, const thing *config)
 {

@@ -10,8 +10,7 @@
 
 #include <pthread.h>
 
-/* --- what is not looked at here: kernels and libraries ------------------------------------------------------------
- */
+/* --- what is not looked at here: kernels and libraries --------------------------------------------------------- */
 
 void cublaslt_forget(cuda_queue *q)
 {
@@ -42,8 +41,7 @@ void cuda_delay(cudaStream_t stream)
     (void)called(__func__);
 }
 
-/* --- devices ------------------------------------------------------------------------------------------------------
- */
+/* --- devices --------------------------------------------------------------------------------------------------- */
 
 static int started; /* times that the one kernel was */
 
@@ -80,8 +78,7 @@ static void close_gpu(opened *o)
     brasa_context_free(o->ctx);
 }
 
-/* --- which GPU a call is for --------------------------------------------------------------------------------------
- */
+/* --- which GPU a call is for ----------------------------------------------------------------------------------- */
 
 /* In a thread that has worked with the other one. */
 #define FROM_ELSEWHERE(call)                                                                                         \
@@ -209,8 +206,7 @@ TEST(errors_that_are_none_of_kernels)
     close_gpu(&o);
 }
 
-/* --- without memory for graphs ------------------------------------------------------------------------------------
- */
+/* --- without memory for graphs --------------------------------------------------------------------------------- */
 
 TEST(steps_run_without_a_graph)
 {

@@ -12,8 +12,7 @@ enum { MB = 1 << 20 };
 #define NOTE(name)     (1u << CUDNN_NUMERICAL_NOTE_##name)
 #define BEHAVIOR(name) (1u << CUDNN_BEHAVIOR_NOTE_##name)
 
-/* --- time and workspace -------------------------------------------------------------------------------------------
- */
+/* --- time and workspace ---------------------------------------------------------------------------------------- */
 
 /* Whichever place it has in the list. */
 TEST(the_fastest_wins)
@@ -188,8 +187,7 @@ TEST(no_time_for_what_is_hopeless)
     rig_close();
 }
 
-/* --- which may be taken -------------------------------------------------------------------------------------------
- */
+/* --- which may be taken ---------------------------------------------------------------------------------------- */
 
 /* Engines that would change what is computed are left out, however fast they are. */
 TEST(notes)
@@ -309,8 +307,7 @@ TEST(old_and_new_versions)
     }
 }
 
-/* --- lists --------------------------------------------------------------------------------------------------------
- */
+/* --- lists ----------------------------------------------------------------------------------------------------- */
 
 /* The next list is asked for where the last one had fewer than three that can be taken. */
 TEST(lists)
@@ -352,8 +349,7 @@ TEST(so_many_are_timed)
     }
 }
 
-/* --- ways ---------------------------------------------------------------------------------------------------------
- */
+/* --- ways ------------------------------------------------------------------------------------------------------ */
 
 /* Of two ways the quicker one is taken, with all that runs before and behind its engine. */
 TEST(the_quicker_way)
@@ -412,8 +408,7 @@ TEST(one_way_for_the_other)
     }
 }
 
-/* --- what is told -------------------------------------------------------------------------------------------------
- */
+/* --- what is told ---------------------------------------------------------------------------------------------- */
 
 /* The problem, the ways by their names with what was found of each, and the engine with its knobs; each engine counts
  * once, in however many configurations and lists it is. */

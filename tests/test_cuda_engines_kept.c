@@ -37,8 +37,7 @@ static void record(void)
     unlink(path);
 }
 
-/* --- chosen before ------------------------------------------------------------------------------------------------
- */
+/* --- chosen before --------------------------------------------------------------------------------------------- */
 
 /* What won is kept with its configuration, and taken from then on without running anything for it. */
 TEST(recalled)
@@ -167,8 +166,7 @@ TEST(plans_tell_of_themselves)
     rig_close();
 }
 
-/* --- other ways to choose -----------------------------------------------------------------------------------------
- */
+/* --- other ways to choose -------------------------------------------------------------------------------------- */
 
 /* Nothing is run and nothing is kept: the first of the first way that may be taken is, or what was chosen before,
  * where that is asked for. */
@@ -243,8 +241,7 @@ TEST(the_first_may_be_compiled)
     rig_close();
 }
 
-/* --- without memory -----------------------------------------------------------------------------------------------
- */
+/* --- without memory -------------------------------------------------------------------------------------------- */
 
 /* Where the GPU has no memory to time in, the first plan of the first way is taken, and nothing is kept, so that the
  * next time all are timed. */
@@ -394,8 +391,7 @@ TEST(recorded_and_no_memory)
     rig_close();
 }
 
-/* --- calls that fail ----------------------------------------------------------------------------------------------
- */
+/* --- calls that fail ------------------------------------------------------------------------------------------- */
 
 /* cuDNN's n-th call fails for want of memory: something is chosen or nothing, all is given back, and what is kept for
  * good is the best. */

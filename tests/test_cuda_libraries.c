@@ -22,8 +22,7 @@ static void *open_library(const char *path, int how);
 
 #include "heap.h"
 
-/* --- what is not looked at here -----------------------------------------------------------------------------------
- */
+/* --- what is not looked at here -------------------------------------------------------------------------------- */
 
 void cuda_enter(const cuda_queue *q)
 {
@@ -50,8 +49,7 @@ kept_line *kept_note(kept *k, const char *machine, const char *problem, const ch
     return kept_put(k, machine, problem, words);
 }
 
-/* --- places -------------------------------------------------------------------------------------------------------
- */
+/* --- places ---------------------------------------------------------------------------------------------------- */
 
 #define PACKAGES "env/lib/python3.11/site-packages/nvidia/"
 static const char *const kinds[] = {"good", "newer", "lacks", "older", "refuses", "wordy", "deaf"};
@@ -130,8 +128,7 @@ static int count_handles(void)
     return count;
 }
 
-/* --- tests --------------------------------------------------------------------------------------------------------
- */
+/* --- tests ----------------------------------------------------------------------------------------------------- */
 
 typedef struct opening {
     const char *what;

@@ -201,8 +201,7 @@ TEST(names)
     brasa_context_free(ctx);
 }
 
-/* --- archives ----------------------------------------------------------------------------------------------------
- */
+/* --- archives -------------------------------------------------------------------------------------------------- */
 
 /* A header and its content, padded; returns the length. */
 static size_t put_entry(unsigned char *to, const char *name, char kind, const char *content)

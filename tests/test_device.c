@@ -26,8 +26,7 @@ static bounds bounds_of(int32_t precision)
     return rows[precision];
 }
 
-/* --- networks ----------------------------------------------------------------------------------------------------
- */
+/* --- networks -------------------------------------------------------------------------------------------------- */
 
 enum { CLASSES = 5, SIZE = 9, BATCH = 6 };
 
@@ -111,8 +110,7 @@ static const struct network {
                 {"tiny_resnet", NULL},    {"tiny_inception", NULL}};
 enum { NETWORKS = sizeof networks / sizeof networks[0] };
 
-/* --- sessions ----------------------------------------------------------------------------------------------------
- */
+/* --- sessions -------------------------------------------------------------------------------------------------- */
 
 static brasa_context *cpu(void)
 {
@@ -155,8 +153,7 @@ static double run_steps(run *r, int steps)
     return loss;
 }
 
-/* --- comparing ---------------------------------------------------------------------------------------------------
- */
+/* --- comparing ------------------------------------------------------------------------------------------------- */
 
 static double norm(const float *x, const float *y, int64_t count)
 {
@@ -220,8 +217,7 @@ static void compare_gradients(const run *a, const run *b, double bound)
     free(want);
 }
 
-/* --- what is computed --------------------------------------------------------------------------------------------
- */
+/* --- what is computed ------------------------------------------------------------------------------------------ */
 
 /* One step from the same weights: loss and gradients; then the logits of an evaluation, where batch norm is folded.
  */
@@ -346,8 +342,7 @@ TEST(settings)
     }
 }
 
-/* --- bits --------------------------------------------------------------------------------------------------------
- */
+/* --- bits ------------------------------------------------------------------------------------------------------ */
 
 /* All state has the same bits. */
 static void compare_bits(run *a, run *b)

@@ -11,8 +11,7 @@
 #include "share.h"
 #include "train/session.h"
 
-/* --- one update --------------------------------------------------------------------------------------------------
- */
+/* --- one update ------------------------------------------------------------------------------------------------ */
 
 /* Sizes that end within a quad, and within a piece of a launch. */
 enum { HEIGHT = 67, WIDTH = 131, COUNT = HEIGHT * WIDTH };
@@ -221,8 +220,7 @@ TEST(halves)
     }
 }
 
-/* --- sessions ----------------------------------------------------------------------------------------------------
- */
+/* --- sessions -------------------------------------------------------------------------------------------------- */
 
 enum { BATCH = 6, CLASSES = 5, SIDE = 8, PIXELS = 3 * SIDE * SIDE };
 
@@ -326,8 +324,7 @@ TEST(sessions)
     brasa_context_free(cpu);
 }
 
-/* --- dense layers whose gradient is not stored --------------------------------------------------------------------
- */
+/* --- dense layers whose gradient is not stored ----------------------------------------------------------------- */
 
 /* A layer of so many inputs and outputs; what comes before it wants the gradient of its data. */
 static run dense_start(int inputs, int outputs, int batch, brasa_session_options o)

@@ -5,8 +5,7 @@
 
 #include <pthread.h>
 
-/* --- late answers ------------------------------------------------------------------------------------------------
- */
+/* --- late answers ---------------------------------------------------------------------------------------------- */
 
 typedef struct watcher {
     heard heard; /* first: listen_to's user */
@@ -336,8 +335,7 @@ TEST(updates_are_timed_as_they_run)
     stop();
 }
 
-/* --- threads ------------------------------------------------------------------------------------------------------
- */
+/* --- threads --------------------------------------------------------------------------------------------------- */
 
 typedef struct errand {
     brasa_graph *graph;
@@ -384,8 +382,7 @@ TEST(threads_and_gpus)
     stop();
 }
 
-/* --- memory --------------------------------------------------------------------------------------------------------
- */
+/* --- memory ---------------------------------------------------------------------------------------------------- */
 
 enum { WIDE = 512, ROWS_TRAINED = 2, ROWS_EVALUATED = 4096, ROWS_TOO_MANY = 4 * ROWS_EVALUATED };
 
@@ -502,8 +499,7 @@ TEST(others_take_the_memory)
     }
 }
 
-/* --- engines of a device's libraries -----------------------------------------------------------------------------
- */
+/* --- engines of a device's libraries --------------------------------------------------------------------------- */
 
 /* A run that goes on asks its record alone: what others have timed since then is not what it began with. Who only
  * plans times nothing. */
@@ -586,8 +582,7 @@ TEST(engines_that_cannot_be_kept_are_not_timed)
     }
 }
 
-/* --- what the GPU says of itself ---------------------------------------------------------------------------------
- */
+/* --- what the GPU says of itself ------------------------------------------------------------------------------- */
 
 static void check_record(const char *run, const char *file, const char *text)
 {

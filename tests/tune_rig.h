@@ -91,8 +91,7 @@ static const char *kernel_of(const fixture *f, const char *layer)
     return n ? n->kernel->name : "";
 }
 
-/* --- pretended times ----------------------------------------------------------------------------------------------
- */
+/* --- pretended times ------------------------------------------------------------------------------------------- */
 
 static struct {
     const char *fast; /* whose name has this */

@@ -137,8 +137,7 @@ typedef struct backend {
 /* What `brasa doctor` says of a backend: as backend.list, or why it cannot be opened. */
 int backend_list(const char *name, void (*say)(void *user, const char *line), void *user);
 
-/* --- the host's memory and a device's, in one form: without a device these are memcpy and memset -----------------
- */
+/* --- the host's memory and a device's, in one form: without a device these are memcpy and memset --------------- */
 
 /* mem_get_large, or memory of the device. */
 void *tensors_get(brasa_context *ctx, size_t bytes, char **start);

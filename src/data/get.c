@@ -60,8 +60,7 @@ const char *dataset_get_at(int index)
     return index >= 0 && index < SETS ? sets[index].name : NULL;
 }
 
-/* --- a file ------------------------------------------------------------------------------------------------------
- */
+/* --- a file ---------------------------------------------------------------------------------------------------- */
 
 typedef struct download {
     brasa_context *ctx;
@@ -159,8 +158,7 @@ brasa_status get_file(brasa_context *ctx, const published *file, const char *url
     return rename(part, path) == 0 ? BRASA_OK : fail(ctx, BRASA_BAD_FILE, "%s: %s", path, strerror(errno));
 }
 
-/* --- archives ----------------------------------------------------------------------------------------------------
- */
+/* --- archives -------------------------------------------------------------------------------------------------- */
 
 /* The last name in a header's path, where it is one to be written: letters, digits, and -_. within. */
 static const char *tar_name(const char *header, char name[TAR_NAME + 1])
@@ -236,8 +234,7 @@ brasa_status get_unpack(brasa_context *ctx, const char *archive, const char *fol
     return status;
 }
 
-/* --- sets --------------------------------------------------------------------------------------------------------
- */
+/* --- sets ------------------------------------------------------------------------------------------------------ */
 
 static brasa_status find_set(brasa_context *ctx, const char *name, const published_set **out)
 {

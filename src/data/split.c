@@ -28,8 +28,7 @@ brasa_status split_parse(brasa_context *ctx, const char *text, split_options *ou
     return BRASA_OK;
 }
 
-/* --- making ------------------------------------------------------------------------------------------------------
- */
+/* --- making ---------------------------------------------------------------------------------------------------- */
 
 static brasa_status check(const dataset *d, const split_options *o)
 {
@@ -257,8 +256,7 @@ int split_missing(const dataset *d, const int32_t *list, int32_t count, int *fir
     return missing;
 }
 
-/* --- files -------------------------------------------------------------------------------------------------------
- */
+/* --- files ----------------------------------------------------------------------------------------------------- */
 
 static brasa_status write_list(replacement *r, const char *word, const int32_t *list, int32_t count)
 {

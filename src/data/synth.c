@@ -33,8 +33,7 @@ typedef struct state {
     float *numbers; /* of letters: count x FEATURES */
 } state;
 
-/* --- letters -----------------------------------------------------------------------------------------------------
- */
+/* --- letters --------------------------------------------------------------------------------------------------- */
 
 /* A class has two styles, each a point among the features; samples lie around one of them. */
 static void make_letter(uint64_t seed, int32_t sample, int class, float *to)
@@ -63,8 +62,7 @@ static brasa_status make_letters(dataset *d)
     return BRASA_OK;
 }
 
-/* --- the set -----------------------------------------------------------------------------------------------------
- */
+/* --- the set --------------------------------------------------------------------------------------------------- */
 
 static brasa_status find_kind(dataset *d, const char *name, const kind **out)
 {

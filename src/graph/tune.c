@@ -16,8 +16,7 @@ static const double margin = 1.03, wide_margin = 2;
 /* A large network takes minutes, writing the file some milliseconds. */
 static const int64_t patience = 1000000000;
 
-/* --- keys --------------------------------------------------------------------------------------------------------
- */
+/* --- keys ------------------------------------------------------------------------------------------------------ */
 
 typedef struct text {
     char *at;
@@ -106,8 +105,7 @@ const char *tuner_machine(pool *p)
                      p->ctx->threads == 1 ? "" : "s");
 }
 
-/* --- the list ----------------------------------------------------------------------------------------------------
- */
+/* --- the list -------------------------------------------------------------------------------------------------- */
 
 /* Where a choice is among the slots, or will be. */
 static choice **slot_of(choice **slots, int count, uint64_t hash, const char *machine, const char *key)
@@ -186,8 +184,7 @@ static choice *find(const tuner *t, const place *p, const choice *wanted)
     return found && same_kernels(found, wanted) ? found : NULL;
 }
 
-/* --- choosing ----------------------------------------------------------------------------------------------------
- */
+/* --- choosing -------------------------------------------------------------------------------------------------- */
 
 /* Reference kernels, plain C, would take minutes. */
 static bool is_candidate(const graph *g, const node *n, const kernel *k)
@@ -337,8 +334,7 @@ brasa_status tuner_choose(tuner *t, graph *g, int i, const kernel **best)
     return BRASA_OK;
 }
 
-/* --- beginning and end -------------------------------------------------------------------------------------------
- */
+/* --- beginning and end ----------------------------------------------------------------------------------------- */
 
 static brasa_status read_file(tuner *t, const char *path, bool record)
 {

@@ -105,8 +105,7 @@ brasa_status tune_write(tuner *t, const char *path);
 /* A file of what was used, and what a record had before, alone. */
 brasa_status tune_write_record(const tuner *t, const char *path);
 
-/* --- select.c ----------------------------------------------------------------------------------------------------
- */
+/* --- select.c -------------------------------------------------------------------------------------------------- */
 
 /* Gives a node a kernel; BRASA_NO_KERNEL where that does not take it. */
 brasa_status select_try(graph *g, node *n, const kernel *k);

@@ -28,8 +28,7 @@ static const char foreign[] = "this is no file of kernels";
 
 enum { MOST_BYTES = 16 << 20, LOCK_TRIES = 50, LOCK_PAUSE = 10000000 };
 
-/* --- reading -----------------------------------------------------------------------------------------------------
- */
+/* --- reading --------------------------------------------------------------------------------------------------- */
 
 /* The next part of a line, ended by a zero; NULL: there is no more. */
 static char *next_part(char **at)
@@ -187,8 +186,7 @@ brasa_status tune_read(tuner *t, const char *path, bool record, const char **not
     return status;
 }
 
-/* --- writing -----------------------------------------------------------------------------------------------------
- */
+/* --- writing --------------------------------------------------------------------------------------------------- */
 
 static brasa_status write_choice(replacement *r, const choice *c)
 {

@@ -67,8 +67,7 @@ brasa_status tuner_run_step(const step *s, int64_t *nanoseconds)
     return status;
 }
 
-/* --- memory ------------------------------------------------------------------------------------------------------
- */
+/* --- memory ---------------------------------------------------------------------------------------------------- */
 
 enum { PATTERN = 4099 }; /* numbers: a prime, so that no two rows are the same */
 
@@ -173,8 +172,7 @@ static void set_inputs(const trials *t)
     }
 }
 
-/* --- steps -------------------------------------------------------------------------------------------------------
- */
+/* --- steps ----------------------------------------------------------------------------------------------------- */
 
 /* Opens a kernel on a copy of the node. It is out of the race where it refuses, or where it would write state in
  * another layout than that has. */
@@ -229,8 +227,7 @@ static brasa_status bind_trial(const trials *t, trial *r)
     return r->node.kernel->bind ? r->node.kernel->bind(&r->step) : BRASA_OK;
 }
 
-/* --- races -------------------------------------------------------------------------------------------------------
- */
+/* --- races ----------------------------------------------------------------------------------------------------- */
 
 typedef struct standings {
     int count;

@@ -34,8 +34,7 @@ brasa_status experiment_place(experiment *e, const experiment_block *b, experime
     return status;
 }
 
-/* --- lines -------------------------------------------------------------------------------------------------------
- */
+/* --- lines ----------------------------------------------------------------------------------------------------- */
 
 /* The next word of *rest, which is cut there; NULL: none. A quote without an end is an error. */
 static brasa_status next_word(brasa_context *ctx, char **rest, char **word)
@@ -198,8 +197,7 @@ static brasa_status read_lines(reader *r, char *text, bool numbered)
     return BRASA_OK;
 }
 
-/* --- all of it ---------------------------------------------------------------------------------------------------
- */
+/* --- all of it ------------------------------------------------------------------------------------------------- */
 
 /* "mnist=idx:DIR ..." */
 static brasa_status read_given(reader *r, const char *text)

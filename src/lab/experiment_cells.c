@@ -17,8 +17,7 @@ typedef struct experiment_origin {
     int64_t images; /* that train; 0: not known yet */
 } experiment_origin;
 
-/* --- cells -------------------------------------------------------------------------------------------------------
- */
+/* --- cells ----------------------------------------------------------------------------------------------------- */
 
 static const char *word_of(const experiment *e, const experiment_block *b, experiment_key key, int index)
 {
@@ -151,8 +150,7 @@ brasa_status experiment_expand(experiment *e)
     return BRASA_OK;
 }
 
-/* --- checks ------------------------------------------------------------------------------------------------------
- */
+/* --- checks ---------------------------------------------------------------------------------------------------- */
 
 /* The optimizer in this dialect, on a network that is next to nothing. */
 static brasa_status check_optimizer(experiment *e, const experiment_block *b, const lab_cell *c)
@@ -244,8 +242,7 @@ brasa_status experiment_check(experiment *e)
     return BRASA_OK;
 }
 
-/* --- what comes after --------------------------------------------------------------------------------------------
- */
+/* --- what comes after ------------------------------------------------------------------------------------------ */
 
 int64_t experiment_images(const experiment *e, const lab_cell *c)
 {

@@ -50,8 +50,7 @@ bool experiment_field_at(int index, const char **name, const char **takes)
     return true;
 }
 
-/* --- words -------------------------------------------------------------------------------------------------------
- */
+/* --- words ----------------------------------------------------------------------------------------------------- */
 
 /* Whether `words` holds the word; offers them all to `n`. */
 static bool one_of(const char *words, const char *word, nearest *n, char (*copies)[16])
@@ -142,8 +141,7 @@ static brasa_status add_word(experiment_list *l, const char *word)
     return BRASA_OK;
 }
 
-/* --- numbers -----------------------------------------------------------------------------------------------------
- */
+/* --- numbers --------------------------------------------------------------------------------------------------- */
 
 /* A number within the field's range, or `all`, at *text, which moves behind it. */
 static bool read_number(const experiment_field *f, const char **text, int64_t *out)
@@ -240,8 +238,7 @@ static brasa_status add_bytes(experiment_list *l, const char *word)
     return BRASA_OK;
 }
 
-/* --- all of them -------------------------------------------------------------------------------------------------
- */
+/* --- all of them ----------------------------------------------------------------------------------------------- */
 
 brasa_status experiment_add(experiment_list *l, const char *word)
 {

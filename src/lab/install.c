@@ -26,8 +26,7 @@ static brasa_status made(pool *p, const char *text)
     return text ? BRASA_OK : fail_memory(p->ctx, 4096);
 }
 
-/* --- locks -------------------------------------------------------------------------------------------------------
- */
+/* --- locks ----------------------------------------------------------------------------------------------------- */
 
 /* The rest of the line "# key: ...", or NULL. */
 static const char *lock_says(pool *p, const char *text, const char *key)
@@ -66,8 +65,7 @@ static brasa_status read_lock(pool *p, const char *path, char **text)
     return made(p, *text);
 }
 
-/* --- what it would do --------------------------------------------------------------------------------------------
- */
+/* --- what it would do ------------------------------------------------------------------------------------------ */
 
 static bool wants_gpu(const char *device)
 {
@@ -220,8 +218,7 @@ brasa_status install_prepare(pool *p, const peer_def *def, const char *device, i
     return status;
 }
 
-/* --- folders -----------------------------------------------------------------------------------------------------
- */
+/* --- folders --------------------------------------------------------------------------------------------------- */
 
 static int remove_one(const char *path, const struct stat *st, int type, struct FTW *f)
 {
@@ -274,8 +271,7 @@ static brasa_status enter(pool *p, const char *parent, const char *name, int *lo
     return BRASA_OK;
 }
 
-/* --- doing it ----------------------------------------------------------------------------------------------------
- */
+/* --- doing it -------------------------------------------------------------------------------------------------- */
 
 typedef struct job {
     pool *p;
@@ -330,8 +326,7 @@ static brasa_status fill(job *j)
     return status;
 }
 
-/* --- paths in it -------------------------------------------------------------------------------------------------
- */
+/* --- paths in it ----------------------------------------------------------------------------------------------- */
 
 /* A text in which one path stands for another; NULL: out of memory. */
 static char *with_path(pool *p, const char *text, const char *from, const char *to, size_t *length)

@@ -94,8 +94,7 @@ brasa_status peer_def_find(brasa_context *ctx, const char *name, const peer_def 
     return fail(ctx, BRASA_NOT_FOUND, "there is no peer '%.60s'%s", name, nearest_hint(&n).text);
 }
 
-/* --- folders -----------------------------------------------------------------------------------------------------
- */
+/* --- folders --------------------------------------------------------------------------------------------------- */
 
 static brasa_status made(pool *p, const char *text)
 {
@@ -150,8 +149,7 @@ brasa_status peers_lab(pool *p, const char **out)
     return made(p, *out = pool_text(p, "%s", BRASA_LAB_FOLDER));
 }
 
-/* --- who takes part ----------------------------------------------------------------------------------------------
- */
+/* --- who takes part -------------------------------------------------------------------------------------------- */
 
 static bool has_word(const char *words, const char *word)
 {
@@ -287,8 +285,7 @@ brasa_status peers_choose(pool *p, const char *text, peer **out, int *count)
     return BRASA_OK;
 }
 
-/* --- versions ----------------------------------------------------------------------------------------------------
- */
+/* --- versions -------------------------------------------------------------------------------------------------- */
 
 /* For Python 3.6 and later. Importing a framework may take seconds, so its papers are asked first. */
 static const char question[] = "import sys\n"

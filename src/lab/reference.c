@@ -267,8 +267,7 @@ double reference_value(const reference_row *row)
     return row->what == REFERENCE_ACCURACY ? row->value / 100 : row->value / ((double)row->images * row->epochs);
 }
 
-/* --- as results ---------------------------------------------------------------------------------------------------
- */
+/* --- as results ------------------------------------------------------------------------------------------------ */
 
 static int64_t classes_of(const char *network)
 {

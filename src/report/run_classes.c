@@ -24,8 +24,7 @@ static const char *name_of(const report_run *r, int class, char number[16])
     return number;
 }
 
-/* --- confused pairs ----------------------------------------------------------------------------------------------
- */
+/* --- confused pairs -------------------------------------------------------------------------------------------- */
 
 typedef struct pair {
     int row, column;

@@ -157,8 +157,7 @@ static void explain_text(sink *o, const brasa_session *s)
     print(o, "offsets are those of output 0; '=': written over an input, '<': into its place in a concat\n");
 }
 
-/* --- JSON --------------------------------------------------------------------------------------------------------
- */
+/* --- JSON ------------------------------------------------------------------------------------------------------ */
 
 static void json_value(json *j, const brasa_session *s, const value *v)
 {

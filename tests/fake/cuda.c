@@ -23,8 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- the queues ---------------------------------------------------------------------------------------------------
- */
+/* --- the queues ------------------------------------------------------------------------------------------------ */
 
 typedef struct task {
     enum { TASK_COPY, TASK_CLEAR, TASK_RUN, TASK_SET, TASK_FOLLOW } kind;
@@ -234,8 +233,7 @@ static brasa_status mark_wait(device *d, mark *m)
     return status;
 }
 
-/* --- memory ------------------------------------------------------------------------------------------------------
- */
+/* --- memory ---------------------------------------------------------------------------------------------------- */
 
 static void *get(device *d, size_t bytes)
 {
@@ -327,8 +325,7 @@ static brasa_status clear(device *d, void *to, size_t bytes)
     return add(f, QUEUE_STEPS, (task){.kind = TASK_CLEAR, .to = to, .bytes = bytes});
 }
 
-/* --- steps -------------------------------------------------------------------------------------------------------
- */
+/* --- steps ----------------------------------------------------------------------------------------------------- */
 
 static brasa_status run(device *d, step *steps, int count, void **record)
 {
@@ -359,8 +356,7 @@ static brasa_status time_steps(device *d, const step *steps, int count, int *ran
     return status == BRASA_OK ? run_steps(d->data, steps, *ran) : status;
 }
 
-/* --- opening -----------------------------------------------------------------------------------------------------
- */
+/* --- opening --------------------------------------------------------------------------------------------------- */
 
 enum { MOST_KERNELS = 1024 };
 static backend_kernel kernels[MOST_KERNELS + 1]; /* ended by one that is zero */

@@ -56,8 +56,7 @@ static int destroy(void *handle)
     return 0;
 }
 
-/* --- cuDNN -------------------------------------------------------------------------------------------------------
- */
+/* --- cuDNN ----------------------------------------------------------------------------------------------------- */
 
 FUNCTION(size_t, cudnnGetVersion, (void))
 {
@@ -93,8 +92,7 @@ NOT_CALLED(cudnnBackendGetAttribute)
 NOT_CALLED(cudnnBackendFinalize)
 NOT_CALLED(cudnnBackendExecute)
 
-/* --- cuBLASLt ----------------------------------------------------------------------------------------------------
- */
+/* --- cuBLASLt -------------------------------------------------------------------------------------------------- */
 
 FUNCTION(size_t, cublasLtGetVersion, (void))
 {

@@ -6,8 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- instructions that it may use, the same for the whole process ------------------------------------------------
- */
+/* --- instructions that it may use, the same for the whole process ---------------------------------------------- */
 
 /* BRASA_ISA holds for the library too, unless its own variable says something. It listens until it computes. */
 static void limit_isa(void)

@@ -141,8 +141,7 @@ cudnnStatus_t cudnn_start(cudnn *c, const cudnn_plan *p, descriptor pack);
 /* For kernel.choice; names are those of the ways. */
 bool cudnn_tell_choice(const cudnn_plan *p, int ways, const char *const *names, device_choice *out);
 
-/* --- engines in words, for kept.h (cudnn_words.c) ----------------------------------------------------------------
- */
+/* --- engines in words, for kept.h (cudnn_words.c) -------------------------------------------------------------- */
 
 void cudnn_print_engine(const cudnn_engine *e, int ways, const device_way *found, char to[KEPT_VALUE_SIZE]);
 /* False: these are no such words. */

@@ -145,8 +145,7 @@ static __global__ void __launch_bounds__(THREADS, 2)
     }
 }
 
-/* --- starting it -------------------------------------------------------------------------------------------------
- */
+/* --- starting it ----------------------------------------------------------------------------------------------- */
 
 static split split_of(const cuda_queue *q, const dense_sizes *d)
 {
@@ -190,8 +189,7 @@ static brasa_status run(const step *s)
     return cuda_started(s);
 }
 
-/* --- the kernel --------------------------------------------------------------------------------------------------
- */
+/* --- the kernel ------------------------------------------------------------------------------------------------ */
 
 static dense_sizes sizes_of(const graph *g, const node *n)
 {
