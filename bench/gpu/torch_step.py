@@ -39,12 +39,12 @@ class Stepper:
         self.forward = torch.compile(self.model, mode=o.mode) if o.form == "compiled" else self.model
         self.loss, self.run = None, self.step
         self.warm_up()
-        if graph:
-            self.record()
         self.tried = 0  # the peak while cuDNN's kernels were tried, which is no part of a step
         if self.cuda:
             self.tried = torch.cuda.max_memory_allocated()
             torch.cuda.reset_peak_memory_stats()
+        if graph:
+            self.record()  # what its steps take is counted now: to PyTorch they allocate nothing later
 
     def step(self):
         self.optimizer.zero_grad(set_to_none=True)
