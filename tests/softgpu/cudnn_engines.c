@@ -51,7 +51,7 @@ int64_t soft_piece(const config *c)
 {
     static _Atomic int runs;
     static const int64_t pieces[ENGINES] = {
-        [PLAIN] = 64,     [CORES] = 32, [SPLIT] = 256,        [COMPILED] = 96, [ROUNDED] = 64,
+        [PLAIN] = 16,     [CORES] = 32, [SPLIT] = 256,        [COMPILED] = 96, [ROUNDED] = 64,
         [CARELESS] = 256, [TILES] = 64, [UNRECORDABLE] = 160, [UNPLANNED] = 64};
     if (soft_engines[c->engine].varies)
         return 16 + runs++ % 13 * 8;
