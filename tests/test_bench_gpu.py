@@ -318,6 +318,30 @@ def test_sanitize():
     check("a test that fails", r.returncode == 1 and "memcheck bf16 conv2d 1/8: FAILED: ended with 9" in r.stdout, (r.returncode, r.stdout))
 
 
+def test_sources():
+    """Comments and blanks do not count, words in quotes and lines of the preprocessor do."""
+    sys.path.insert(0, FOLDER)
+    from sources import hash_sources
+
+    def of(text, name="src/a.c"):
+        with tempfile.TemporaryDirectory() as folder:
+            os.makedirs(os.path.join(folder, "src"))
+            with open(os.path.join(folder, name), "w") as file:
+                file.write(text)
+            return hash_sources(("src",), folder)
+
+    plain = of('#define A 1\nint a = A;\nchar *b = "x  // y";\n')
+    check("comments and blanks do not count",
+          plain == of('// head\n#define A 1 /* one\ntwo */\n\n\nint  a = A;   // end\n\tchar *b = "x  // y";'))
+    check("words in quotes do", plain != of('#define A 1\nint a = A;\nchar *b = "x // y";\n'))
+    check("what is in them is no comment", of('char *a = "/*"; int b; char *c = "*/";') != of('char *a = "/*"; int d; char *c = "*/";'))
+    check("quotes in a comment open nothing", of("int a; // don't\nint b;") == of("int a;\nint b;"))
+    check("code does", plain != of('#define A 2\nint a = A;\nchar *b = "x  // y";\n'))
+    check("so do lines", of("#define A 1\nint a;\n") != of("#define A 1 int a;\n"))
+    check("and names", of("int a;", "src/a.c") != of("int a;", "src/b.c"))
+    check("in other files all counts", of("a # b\n", "src/a.txt") != of("a  # b\n", "src/a.txt"))
+
+
 def find_torch():
     for python in (os.environ.get("BRASA_TORCH_PYTHON"), sys.executable,
                    os.path.expanduser("~/.local/share/brasa/peers/pytorch/bin/python")):
@@ -350,6 +374,7 @@ with tempfile.TemporaryDirectory() as work:
     test_failures()
     test_compile()
     test_sanitize()
+    test_sources()
     test_torch_step()
     os.chdir("/")
 finish()
