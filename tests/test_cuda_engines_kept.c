@@ -322,6 +322,7 @@ TEST(what_failed_in_passing)
         {"CUDA, of memory", {.runs = CUDNN_STATUS_EXECUTION_FAILED_CUDART}, cudaErrorMemoryAllocation, 0, false},
         {"its graph", {.recording = SPOILS_THE_GRAPH}, 0, 0, true},
         {"its result", {.writes = WRITES_WHAT_IS_WRONG}, 0, 0, true},
+        {"its result, while there is little memory", {.writes = WRITES_WHAT_IS_WRONG}, 0, LITTLE, true},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         const made_engine well[] = {{.index = 1, .ms = 2}, {.index = 2, .ms = 1}};
@@ -363,6 +364,22 @@ TEST(none_ran)
     CHECK_STATUS(kept_recall(&rig.kept, "/nowhere/engines.txt"), BRASA_OK);
     rig.problem.choosing = CHOOSE_TIMED;
     CHECK(choose().final);
+    rig_close();
+}
+
+/* Nor does one go on with another engine that was begun with one for whose timing there was no memory. */
+TEST(recorded_and_not_timed)
+{
+    static const made_engine large[] = {{.index = 1, .ms = 3, .runs = CUDNN_STATUS_EXECUTION_FAILED},
+                                        {.index = 2, .ms = 1, .workspace = 200 << 20}};
+    OPEN(large);
+    cudart.most = 100 << 20;
+    outcome o = choose();
+    CHECK(o.index == 2 && o.kept && !o.final);
+    record();
+    rig.problem.choosing = CHOOSE_RECORDED;
+    o = choose();
+    CHECK_INT(o.index, 2);
     rig_close();
 }
 

@@ -235,6 +235,7 @@ TEST(what_failed_in_passing)
          LITTLE,
          false},
         {"late", {.cold = 1, .late = true}, LT_NOTHING, 0, true},
+        {"careless, with little memory", {.cold = 1, .careless = true}, LT_RELU, LITTLE, true},
         {"not at all, with little memory", {.cold = 4}, LT_NOTHING, LITTLE, true},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {

@@ -482,6 +482,8 @@ TEST(others_take_the_memory)
         d->get = get_nothing;
         CHECK_STATUS(brasa_session_prepare(s, false, ROWS_TOO_MANY), BRASA_OUT_OF_MEMORY);
         const size_t all = wanted_last; /* what it had */
+        CHECK_STATUS(brasa_fetch(s, "loss", &last, sizeof last), BRASA_OUT_OF_MEMORY);
+        CHECK_STATUS(brasa_train(s), BRASA_OUT_OF_MEMORY);
         CHECK_STATUS(brasa_train_step(s, x, labels, &last), BRASA_OUT_OF_MEMORY);
         CHECK_STATUS(brasa_session_save(s, "/nowhere/weights", BRASA_WEIGHTS), BRASA_OUT_OF_MEMORY);
         CHECK_HAS(brasa_session_error(s), "others have taken what this session had of cuda:0");
@@ -491,6 +493,8 @@ TEST(others_take_the_memory)
         CHECK_STATUS(known ? brasa_session_prepare(s, true, ROWS_TRAINED) : brasa_session_prepare(s, true, 1),
                      BRASA_OK);
         check_weights(s, before);
+        CHECK_STATUS(brasa_fetch(s, "loss", &last, sizeof last), BRASA_WRONG_STATE); /* it went with the memory */
+        CHECK_STATUS(brasa_train(s), BRASA_WRONG_STATE);
         CHECK_STATUS(brasa_train_step(s, x, labels, &last), BRASA_OK);
         CHECK(last < loss);
         brasa_session_free(s);

@@ -233,6 +233,9 @@ static program *last_program(const brasa_session *s)
 static brasa_status run_step(brasa_session *s, bool training, program_runner *run, void *user)
 {
     program *p = s->current;
+    const brasa_status there = session_check_memory(s);
+    if (there != BRASA_OK)
+        return there;
     if (p->training != training)
         return fail(s->ctx, BRASA_WRONG_STATE, "the current program is for %s: call brasa_use first",
                     p->training ? "training" : "evaluation");
@@ -277,6 +280,7 @@ static brasa_status find_output(brasa_session *s, const char *output, size_t byt
         return fail(s->ctx, BRASA_NOT_FOUND, "this program has no output '%s'", output);
     const value *v = *out = &g->values[id];
     brasa_status status = check_bytes(s, v, plain_bytes(s, v), bytes);
+    status = status == BRASA_OK ? session_check_memory(s) : status;
     if (status != BRASA_OK)
         return status;
     if (s->ran != last)

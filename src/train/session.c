@@ -80,6 +80,7 @@ static brasa_status set_aside(brasa_session *s)
     s->block = NULL;
     s->arena = NULL;
     s->aside = aside;
+    s->fed = s->ran = NULL;
     return BRASA_OK;
 }
 

@@ -158,30 +158,34 @@ static int64_t time_of(const cublaslt_plan *plan, const cublasLtMatmulHeuristicR
 }
 
 /* Whether what is not a number comes out of the activation as such, as it does from our relu: a network that has gone
- * astray must not look well. B is full of them. */
-static bool keeps_nan(const cublaslt_plan *corner, const cublasLtMatmulAlgo_t *algorithm, room *r)
+ * astray must not look well. B is full of them. False: it failed. */
+static bool try_nan(const cublaslt_plan *corner, const cublasLtMatmulAlgo_t *algorithm, room *r, bool *comes)
 {
     const size_t size = corner->product.bf16 ? 2 : 4;
     const cudaStream_t stream = corner->queue->stream;
     cublasLtMatmulHeuristicResult_t c = {.algo = *algorithm};
     uint32_t bits = 0;
-    if (!cublaslt_takes(corner, algorithm, &c.workspaceSize) ||
-        cudaMemsetAsync(r->d, 0, size, stream) != cudaSuccess || try_once(corner, &c, r) != CUBLAS_STATUS_SUCCESS ||
+    *comes = false;
+    if (!cublaslt_takes(corner, algorithm, &c.workspaceSize))
+        return true;
+    if (cudaMemsetAsync(r->d, 0, size, stream) != cudaSuccess || try_once(corner, &c, r) != CUBLAS_STATUS_SUCCESS ||
         cudaMemcpyAsync(&bits, r->d, size, cudaMemcpyDeviceToHost, stream) != cudaSuccess ||
         cudaStreamSynchronize(stream) != cudaSuccess)
         return false;
     bits = corner->product.bf16 ? bits << 16 : bits;
-    return (bits & 0x7fffffff) > 0x7f800000;
+    *comes = (bits & 0x7fffffff) > 0x7f800000;
+    return true;
 }
 
 static void keep_careful(const cublaslt_plan *corner, cublasLtMatmulHeuristicResult_t *list, int listed, int *count,
                          room *r, finding *f)
 {
     for (int i = 0; i < listed; i++) {
-        if (keeps_nan(corner, &list[i].algo, r))
+        bool comes = false;
+        if (!try_nan(corner, &list[i].algo, r, &comes))
+            f->lacking = lacks_memory(r) || f->lacking;
+        else if (comes)
             list[(*count)++] = list[i];
-        else if (lacks_memory(r))
-            f->lacking = true;
     }
 }
 

@@ -333,8 +333,7 @@ brasa_status cudnn_choose(cuda_queue *q, const cudnn_problem *p, cudnn_plan **ou
     for (int way = 0; way < (timed ? p->ways : 1) && !r.starved; way++)
         gather(&r, way, timed ? CUDNN_MOST_TAKEN : 1);
     r.lacking = q->cudnn->starved;
-    bool ran = false;
-    const int winner = r.starved ? -1 : timed ? cudnn_race(&r, &ran) : first_plan(&r);
+    const int winner = r.starved ? -1 : timed ? cudnn_race(&r) : first_plan(&r);
     for (int i = 0; i < r.count; i++) {
         if (i == winner)
             *out = r.plan[i];
@@ -349,7 +348,8 @@ brasa_status cudnn_choose(cuda_queue *q, const cudnn_problem *p, cudnn_plan **ou
     }
     if (r.starved)
         return fail(q->ctx, BRASA_OUT_OF_MEMORY, "out of memory: cuDNN's engines for '%.100s'", p->key);
-    if (ran && *out)
+    /* One that was not timed is noted, too, unless a run that goes on takes it anyway: the first. */
+    if (timed && *out && (winner > 0 || r.found[(*out)->engine.way].timed))
         remember(&r, *out);
     else if (timed && r.count && !*out)
         (void)kept_note(q->kept, q->cudnn->machine, p->key, none_ran);

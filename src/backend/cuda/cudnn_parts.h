@@ -26,7 +26,7 @@ typedef struct race {
 } race;
 
 /* cudnn_trial.c: the number of the plan that costs least, its workspace included; where none could be timed, of the
- * first one of the first way for which there was no room, or -1. Sets *timed, and r->lacking where it is so. */
-int cudnn_race(race *r, bool *timed);
+ * first one of the first way for which there was no room, or -1. Sets r->lacking where it is so. */
+int cudnn_race(race *r);
 
 #endif

@@ -149,30 +149,33 @@ static bool time_recorded(const race *r, const stage *t, const cudnn_plan *p, de
     return good;
 }
 
-/* Milliseconds of one plan, or false where it fails or its results will not do. `best` is the least so far. */
-static bool time_plan(const race *r, const stage *t, const cudnn_plan *p, float best, float *took)
+/* REFUSED: it runs, but its results will not do, or it takes far too long. */
+typedef enum trial { TIMED, FAILED, REFUSED } trial;
+
+/* Milliseconds of one plan. `best` is the least so far. */
+static trial time_plan(const race *r, const stage *t, const cudnn_plan *p, float best, float *took)
 {
     const cudnn_problem *problem = r->problem;
     const int64_t bytes = problem->bytes[problem->result];
     const cudaStream_t stream = r->queue->stream;
     cudnn_set s = {.lib = r->lib};
     const descriptor pack = cudnn_pack(&s, problem->uses[p->engine.way], t->data, t->workspace);
-    bool good = s.status == CUDNN_STATUS_SUCCESS;
+    bool good = s.status == CUDNN_STATUS_SUCCESS, will_do = true;
     good = good &&
            cudaMemsetAsync(t->data[problem->result], 0, bytes < 256 ? (size_t)bytes : 256, stream) == cudaSuccess;
-    for (int i = 0; i < 2 && good; i++) {
+    for (int i = 0; i < 2 && good && will_do; i++) {
         good = cudaEventRecord(t->begin, stream) == cudaSuccess && run_once(r, t, p, pack) && read_clock(r, t, took);
-        if (i == 0)
-            good = good && problem->accepts(problem->user, p->engine.way, t->data) &&
-                   (*took < long_first || *took < hopeless_first * best);
+        if (i == 0 && good)
+            will_do = problem->accepts(problem->user, p->engine.way, t->data) &&
+                      (*took < long_first || *took < hopeless_first * best);
     }
-    if (good && (*took < run_length || *took < hopeless * best)) {
+    if (good && will_do && (*took < run_length || *took < hopeless * best)) {
         const float wanted = run_length / (*took > 1e-4f ? *took : 1e-4f);
         const int repeats = wanted < 1 ? 1 : wanted > MOST_REPEATS ? MOST_REPEATS : (int)wanted;
         good = time_recorded(r, t, p, pack, repeats, took);
     }
     cudnn_free(&s);
-    return good;
+    return !good ? FAILED : will_do ? TIMED : REFUSED;
 }
 
 /* The best of a way is that which costs least, its workspace included. */
@@ -195,7 +198,7 @@ static bool lacks_memory(const race *r)
 }
 
 /* Whose workspace alone costs more than the best one is not run. */
-int cudnn_race(race *r, bool *timed)
+int cudnn_race(race *r)
 {
     stage t = {0};
     int winner = -1, unseen = -1;
@@ -209,17 +212,17 @@ int cudnn_race(race *r, bool *timed)
         if (charge >= best)
             continue;
         const bool room = ready && make_room(&t, p);
-        if (room && time_plan(r, &t, p, best, &took)) {
+        const trial came = room ? time_plan(r, &t, p, best, &took) : FAILED;
+        if (came == TIMED) {
             note_time(r, p, took, took + charge);
             winner = took + charge < best ? i : winner;
             best = took + charge < best ? took + charge : best;
-        } else if (!room || lacks_memory(r)) {
+        } else if (!room || (came == FAILED && lacks_memory(r))) {
             unseen = unseen < 0 && !room && p->engine.way == 0 ? i : unseen;
             missed = charge < missed ? charge : missed;
         }
     }
     clear_up(&t);
-    *timed = winner >= 0;
     r->lacking = r->lacking || missed < best;
-    return *timed ? winner : unseen;
+    return winner >= 0 ? winner : unseen;
 }
