@@ -28,6 +28,45 @@ TEST(the_fastest_wins)
     }
 }
 
+typedef struct looker {
+    int64_t calls, done, total;
+    bool goes_on;
+} looker;
+
+static bool look_on(void *user, int64_t done, int64_t total, const char *note)
+{
+    looker *l = user;
+    l->calls += !note;
+    l->done = done;
+    l->total = total;
+    return l->goes_on;
+}
+
+/* Who looks on is told before something is timed, and not where nothing is; and stops it. */
+TEST(watched)
+{
+    static const made_engine engines[] = {{.index = 1, .ms = 2}, {.index = 2, .ms = 1}};
+    for (int on = 0; on < 2; on++) {
+        looker l = {.goes_on = on};
+        device d = {.watch = look_on, .watcher = &l, .chosen = 3, .to_choose = 7};
+        CASE("%s", on ? "goes on" : "stops");
+        OPEN(engines);
+        rig.ctx->device = &d;
+        outcome o = choose();
+        CHECK_STATUS(o.status, on ? BRASA_OK : BRASA_WRONG_STATE);
+        CHECK(l.calls == 1 && l.done == 3 && l.total == 7 && (o.executed > 0) == on);
+        if (!on)
+            CHECK_HAS(brasa_context_error(rig.ctx), "stopped while kernels were timed");
+        o = choose();
+        CHECK(l.calls == (on ? 1 : 2) && !o.executed);
+        rig.problem.choosing = CHOOSE_KNOWN;
+        CHECK_STATUS(choose().status, BRASA_OK);
+        CHECK_INT(l.calls, on ? 1 : 2);
+        rig.ctx->device = NULL;
+        rig_close();
+    }
+}
+
 /* 0.25 microseconds for each MB: 100 MB are worth 26 microseconds. */
 TEST(workspace_is_charged)
 {

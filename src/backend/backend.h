@@ -79,6 +79,11 @@ struct device {
     brasa_status (*record)(device *d, const char *path);
     brasa_status (*recall)(device *d, const char *path);
     void (*disuse)(device *d);
+    /* While nodes are given their kernels: which one that is, and who is told before a library's are timed for it, as
+     * in brasa_tuning. NULL: nobody. */
+    bool (*watch)(void *user, int64_t done, int64_t total, const char *note);
+    void *watcher;
+    int64_t chosen, to_choose;
 
     void (*close)(device *d);
 };

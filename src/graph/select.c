@@ -10,6 +10,7 @@
  * place.
  */
 #include "graph/tune.h"
+#include "backend/backend.h"
 
 #include <string.h>
 
@@ -192,14 +193,27 @@ static brasa_status settle(selection *s, int i)
     return add_node(s, i);
 }
 
+/* Its libraries may time their kernels for the node, and tell how far that is. */
+static void tell_device(const graph *g, int i)
+{
+    device *d = g->ctx->device;
+    if (d) {
+        d->chosen = i;
+        d->to_choose = g->nnodes;
+    }
+}
+
 brasa_status pass_select(graph *g, const char *only)
 {
     selection s = {.g = g};
     const int count = g->nnodes;
     brasa_status status = BRASA_OK;
-    for (int i = 0; i < count && status == BRASA_OK; i++)
-        status = choose(g, &g->nodes[i], only);
     for (int i = 0; i < count && status == BRASA_OK; i++) {
+        tell_device(g, i);
+        status = choose(g, &g->nodes[i], only);
+    }
+    for (int i = 0; i < count && status == BRASA_OK; i++) {
+        tell_device(g, i);
         status = confirm(g, &g->nodes[i], only);
         if (status == BRASA_OK && g->tuner && !only)
             status = tune(g, i);

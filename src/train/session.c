@@ -166,6 +166,11 @@ static brasa_status describe(brasa_session *s, program *p, program *last)
 /* Kernels are timed in the transient memory, where there is some: what it held is gone then. */
 static brasa_status choose_kernels(brasa_session *s, graph *g)
 {
+    device *d = s->ctx->device;
+    if (d) {
+        d->watch = s->watch;
+        d->watcher = s->watcher;
+    }
     if (!s->tuner)
         return pass_select(g, s->kernels);
     tuner_lend(s->tuner, s->arena ? s->arena + s->persistent : NULL, s->transient);
@@ -324,6 +329,8 @@ static brasa_status tell_device(brasa_session *s, const brasa_tuning *from)
                   : from->cache  ? CHOOSE_KNOWN
                   : from->record ? CHOOSE_RECORDED
                                  : CHOOSE_FIRST;
+    s->watch = from->watch;
+    s->watcher = from->user;
     return from->record && d->recall ? d->recall(d, from->record) : BRASA_OK;
 }
 

@@ -235,6 +235,8 @@ static brasa_status find_best(const cublaslt_plan *plan, finding *f)
     cublasLtMatmulHeuristicResult_t list[CANDIDATES];
     int count = propose(plan->queue->cublaslt, plan, list), best = 0;
     f->listed = count;
+    if (count > 0 && plan->product.choosing == CHOOSE_TIMED && !cuda_may_time(plan->queue->ctx))
+        return BRASA_WRONG_STATE;
     if (has_relu(&plan->product) && count > 0) {
         const brasa_status status = cublaslt_drop_careless(plan, list, &count, f);
         if (status != BRASA_OK)

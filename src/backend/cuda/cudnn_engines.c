@@ -330,6 +330,8 @@ brasa_status cudnn_choose(cuda_queue *q, const cudnn_problem *p, cudnn_plan **ou
     *out = p->choosing == CHOOSE_FIRST ? NULL : recall(&r);
     if (*out || r.without)
         return *out ? BRASA_OK : BRASA_NO_KERNEL;
+    if (timed && !cuda_may_time(q->ctx))
+        return BRASA_WRONG_STATE;
     for (int way = 0; way < (timed ? p->ways : 1) && !r.starved; way++)
         gather(&r, way, timed ? CUDNN_MOST_TAKEN : 1);
     r.lacking = q->cudnn->starved;
