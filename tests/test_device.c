@@ -501,12 +501,14 @@ TEST(clocks)
     run r = run_start(device_context(), &residual, (brasa_session_options){.batch = BATCH});
     run_steps(&r, 3);
     const program *p = r.s ? r.s->current : NULL;
+    /* These tensors are small; a GPU in software takes its time, of which other tests take some. */
+    const int64_t most = r.s && strstr(r.s->ctx->device->name, "Software") ? 1000000000 : 1000000;
     for (int i = 0; p && i < p->nsteps; i++) {
         int64_t took[TIMES] = {0};
         CASE("%s", p->steps[i].kernel->name);
         CHECK_STATUS(program_repeat(r.s->current, i, TIMES, took), BRASA_OK);
         for (int k = 0; k < TIMES; k++)
-            CHECK(took[k] > 300 && took[k] < 1000000); /* nanoseconds: these tensors are small */
+            CHECK(took[k] > 300 && took[k] < most); /* nanoseconds */
     }
     run_end(&r);
 }

@@ -503,6 +503,17 @@ TEST(others_take_the_memory)
     }
 }
 
+/* Libraries that are named are taken: without this a test that names stand-ins would pass without them. */
+TEST(named_libraries_are_there)
+{
+    DEVICE_ONLY();
+    const char *const named[] = {getenv("BRASA_CUDNN"), getenv("BRASA_CUBLASLT")};
+    for (int i = 0; i < 2; i++)
+        if (!named[i] || strcmp(named[i], "off") == 0)
+            SKIP("the environment names no libraries");
+    CHECK_TEXT(device_context()->device->missing, "");
+}
+
 /* --- engines of a device's libraries --------------------------------------------------------------------------- */
 
 /* A run that goes on asks its record alone: what others have timed since then is not what it began with. Who only

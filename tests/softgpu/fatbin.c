@@ -34,8 +34,10 @@ typedef struct piece {
     uint32_t head;
     uint64_t bytes;  /* behind the head */
     uint32_t packed; /* of which these count, if it is packed */
-    uint32_t unknown[5];
-    uint32_t flags, unknown_more[3];
+    uint32_t unknown[2];
+    uint32_t target; /* 90: of compute_90 */
+    uint32_t unknown_more[2];
+    uint32_t flags, unknown_last[3];
     uint64_t unpacked;
 } piece;
 
@@ -98,6 +100,14 @@ static char *unpack(const piece *p, char *why, size_t size)
     return NULL;
 }
 
+/* The highest target of whose PTX it takes: SOFTGPU_PTX, or that of the GPU that it is. */
+static uint32_t most_target(void)
+{
+    const char *word = getenv("SOFTGPU_PTX");
+    return word ? (uint32_t)strtoul(word, NULL, 10) : 10 * CAPABILITY;
+}
+
+/* As a driver does, it takes the PTX of the highest target that the GPU can run. */
 char *fatbin_words(const void *wrapped, char *why, size_t size)
 {
     const wrapper *w = wrapped;
@@ -106,11 +116,12 @@ char *fatbin_words(const void *wrapped, char *why, size_t size)
     if (w->magic != WRAPPER || c->magic != (uint32_t)CONTAINER)
         return NULL;
     const char *at = (const char *)c + c->head, *end = at + c->bytes;
+    const piece *best = NULL;
     while (at + sizeof(piece) <= end) {
         const piece *p = (const piece *)(const void *)at;
-        if (p->kind == PTX)
-            return unpack(p, why, size);
+        if (p->kind == PTX && p->target <= most_target() && (!best || p->target > best->target))
+            best = p;
         at += p->head + p->bytes;
     }
-    return NULL;
+    return best ? unpack(best, why, size) : NULL;
 }

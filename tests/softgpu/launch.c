@@ -22,6 +22,7 @@ static function *functions;
 /* These are called by what nvcc puts into a program. */
 void **__cudaRegisterFatBinary(void *wrapper);
 void __cudaRegisterFatBinaryEnd(void **handle);
+char __cudaInitModule(void **handle); /* where kernels are started without optimization */
 void __cudaUnregisterFatBinary(void **handle);
 void __cudaRegisterFunction(void **handle, const char *host, char *device, const char *name, int limit, void *tid,
                             void *bid, void *block, void *grid, int *size);
@@ -49,6 +50,12 @@ void **__cudaRegisterFatBinary(void *wrapper)
 void __cudaRegisterFatBinaryEnd(void **handle)
 {
     (void)handle;
+}
+
+char __cudaInitModule(void **handle)
+{
+    (void)handle;
+    return 1;
 }
 
 void __cudaUnregisterFatBinary(void **handle)

@@ -14,6 +14,7 @@
 
 /* Where the shared memory begins whose size a launch tells: behind all that a kernel can have else. */
 enum { DYNAMIC_SHARED = 1 << 16 };
+enum { PLAIN_SHARED = 48 << 10 }; /* bytes of a block, unless a kernel may have more: cudaFuncSetAttribute */
 enum { LANES = 32, MOST_LIST = 4 };
 #define ALL_LANES 0xffffffffu
 

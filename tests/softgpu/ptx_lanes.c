@@ -3,6 +3,7 @@
  * Each instruction is a loop over 32 lanes, which the compiler makes vectors of. Where some lanes do not take part,
  * theirs are computed as well, and not kept.
  */
+#define _GNU_SOURCE
 #include "ptx_run.h"
 
 #include <math.h>
@@ -35,6 +36,12 @@ static inline float fma_down(float a, float b, float c)
 static inline int32_t to_s32(double whole)
 {
     return whole != whole ? 0 : whole >= 0x1p31 ? INT32_MAX : whole < -0x1p31 ? INT32_MIN : (int32_t)whole;
+}
+
+/* Of what is no number: the least, unlike of floats. */
+static inline int32_t to_s32_f64(double whole)
+{
+    return whole != whole ? INT32_MIN : to_s32(whole);
 }
 
 /* To nearest, or even; from and to bits. */

@@ -81,8 +81,9 @@ static bool find_local(warp *w, const instruction *i, uint32_t lanes, addresses 
     const int64_t bytes = (int64_t)i->size * i->count, room = w->block->l->kernel->local;
     for (int l = 0; l < LANES; l++) {
         const int64_t at = (from ? (int64_t)from[l] : 0) + i->offset;
-        if ((lanes >> l & 1) && (at < 0 || at + bytes > room)) {
-            fault_at(w, i, l, "byte %lld of %lld of its own memory", (long long)at, (long long)room);
+        if ((lanes >> l & 1) && (at < 0 || at + bytes > room || at % bytes)) {
+            fault_at(w, i, l, at % bytes ? "byte %lld of %lld of its own memory is not aligned" : "byte %lld of %lld of its own memory",
+                     (long long)at, (long long)room);
             return false;
         }
         a->of[l] = w->local + l * room + at;

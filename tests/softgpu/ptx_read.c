@@ -427,7 +427,6 @@ static void read_kernel(reader *r)
         add_symbol(r, (token){g->name, (int)strlen(g->name)}, (memory_space)g->space, g->at, g->bytes);
     }
     k->cell = 8;
-    k->most_dynamic = 48 << 10;
     k->shared = k->module->shared;
     if (is(peek(&r->t), "("))
         read_parameters(r);
@@ -436,8 +435,10 @@ static void read_kernel(reader *r)
     read_body(r);
     settle_jumps(r);
     new_instruction(r, RETURN, NULL); /* where the body ends */
-    if (k->shared > DYNAMIC_SHARED)
+    if (k->shared > PLAIN_SHARED)
         wrong(&r->t, "more shared memory than a kernel can have");
+    k->most_dynamic = PLAIN_SHARED - k->shared;
+    k->local = aligned(k->local, 16); /* of each lane, one behind the other */
 }
 
 bool ptx_read(ptx_kernel *k, char *why, size_t size)

@@ -90,13 +90,20 @@ static uint32_t unpark(warp *w, group *g)
     return lanes;
 }
 
-/* Who must be there for an instruction to be done, of those who are alive: what the lanes that came say, and they are
- * to say the same. */
-static uint32_t wanted(const warp *w, const instruction *i, uint32_t came)
+/* Who must be there for an instruction to be done, of those who are alive. For MEET the lanes that came say so: each
+ * the same, and itself among them. */
+static uint32_t wanted(warp *w, const instruction *i, uint32_t came)
 {
     uint32_t need = i->kind == MEET ? 0 : ALL_LANES;
-    for (uint32_t left = i->kind == MEET ? came : 0; left; left &= left - 1)
-        need |= ((const uint32_t *)source(w, i->a))[__builtin_ctz(left)];
+    const int first = __builtin_ctz(came);
+    for (uint32_t left = i->kind == MEET ? came : 0; left; left &= left - 1) {
+        const uint32_t *mask = source(w, i->a);
+        const int lane = __builtin_ctz(left);
+        if (mask[lane] != mask[first] || !(mask[lane] >> lane & 1))
+            fault_at(w, i, lane, "its mask is %08x, and that of thread %d of the warp %08x", (unsigned)mask[lane], first,
+                     (unsigned)mask[first]);
+        need |= mask[lane];
+    }
     return w->alive & need;
 }
 
@@ -294,6 +301,7 @@ static void block_begin(worker *k, int64_t number)
         w->bases[1] = l->kernel->constants;
         w->at_barrier = false;
         w->nactive = w->nparked = 0;
+        memset(w->local, POISON, (size_t)l->kernel->local * LANES);
         put_active(w, 0, w->alive);
         set_special(w);
     }

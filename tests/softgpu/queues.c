@@ -173,11 +173,13 @@ cudaError_t stream_may_use(const struct CUstream_st *s)
 cudaError_t stream_put(cudaStream_t stream, task t)
 {
     struct CUstream_st *s = stream_of(stream);
-    const cudaError_t error = stream_may_use(s);
-    if (error != cudaSuccess)
+    cudaError_t error = stream_may_use(s);
+    if (error == cudaSuccess && !tasks_add(s->recording ? &s->recorded : &s->todo, t))
+        error = cudaErrorMemoryAllocation;
+    if (error != cudaSuccess) {
+        free(t.owned);
         return error;
-    if (!tasks_add(s->recording ? &s->recorded : &s->todo, t))
-        return cudaErrorMemoryAllocation;
+    }
     if (early() && !s->recording)
         stream_finish(s);
     return runtime_broken();
@@ -187,6 +189,6 @@ cudaError_t stream_launch(cudaStream_t s, const launch *l)
 {
     /* The pointer is only read until it is copied. */
     task t = {.kind = LAUNCH, .l = *l, .params = (char *)(uintptr_t)l->params};
-    t.l.device = stream_of(s)->device;
+    t.l.device = s ? s->device : runtime_device();
     return stream_put(s, t);
 }

@@ -3,7 +3,7 @@
  *
  * SOFTGPU_DEVICES is how many GPUs there are, 1 without it; SOFTGPU_PROCESSORS how many processors each has, and
  * SOFTGPU_MEMORY its bytes of memory, for all of them together. See ptx_run.c for SOFTGPU_SEED, runtime.h for
- * SOFTGPU_ORDER.
+ * SOFTGPU_ORDER, fatbin.c for SOFTGPU_PTX.
  */
 #define _GNU_SOURCE
 #include "runtime.h"
@@ -106,7 +106,7 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *to, int which)
     memset(to, 0, sizeof *to);
     snprintf(to->name, sizeof to->name, "Software GPU");
     to->totalGlobalMem = memory_total();
-    to->major = 9;
+    to->major = CAPABILITY;
     to->multiProcessorCount = runtime_processors();
     to->l2CacheSize = CACHE;
     to->warpSize = LANES;
@@ -244,6 +244,9 @@ const char *cudaGetErrorString(cudaError_t error)
 int softgpu_owns(const void *at, size_t bytes);
 int softgpu_owns(const void *at, size_t bytes)
 {
+    runtime_lock();
     const memory_block *b = memory_find(at);
-    return b && b->kind == OF_THE_GPU && memory_has(at, bytes);
+    const bool owns = b && b->kind == OF_THE_GPU && memory_has(at, bytes);
+    runtime_unlock();
+    return owns;
 }

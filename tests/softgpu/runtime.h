@@ -13,6 +13,7 @@
 enum {
     MOST_DEVICES = 8,
     PROCESSORS = 4,
+    CAPABILITY = 9, /* Hopper */
     SHARED_RESERVED = 1 << 10,
     THREADS_OF_PROCESSOR = 2048,
     BLOCKS_OF_PROCESSOR = 32

@@ -4,7 +4,8 @@
 include(CheckCCompilerFlag)
 check_c_compiler_flag(-march=native has_native)
 set(soft_options $<TARGET_PROPERTY:brasa_options,INTERFACE_COMPILE_OPTIONS> -O3 -ffp-contract=off -fno-math-errno
-    -fno-strict-aliasing -fopenmp-simd $<$<BOOL:${has_native}>:-march=native>)
+    -fno-strict-aliasing -fopenmp-simd
+    $<$<C_COMPILER_ID:Clang>:-Wno-pass-failed> $<$<BOOL:${has_native}>:-march=native>)
 
 add_library(softgpu SHARED softgpu/fatbin.c softgpu/launch.c softgpu/memory.c softgpu/ptx_lanes.c softgpu/ptx_memory.c
             softgpu/ptx_module.c softgpu/ptx_names.c softgpu/ptx_read.c softgpu/ptx_run.c softgpu/ptx_text.c
@@ -54,3 +55,4 @@ target_sources(test_softgpu_kernels PRIVATE $<TARGET_OBJECTS:softgpu_kernels>)
 target_link_libraries(test_softgpu_kernels PRIVATE softgpu stdc++)
 target_include_directories(test_softgpu_kernels SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS})
 target_compile_definitions(test_softgpu_kernels PRIVATE TEST_SOFTGPU)
+set_target_properties(test_softgpu_kernels PROPERTIES CUDA_RUNTIME_LIBRARY None)

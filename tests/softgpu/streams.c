@@ -218,8 +218,13 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t e, unsigned fla
 {
     (void)flags;
     runtime_lock();
+    struct CUstream_st *s = stream_of(stream);
     cudaError_t error = e && !e->ended ? cudaSuccess : cudaErrorInvalidResourceHandle;
-    if (error == cudaSuccess && e->where && e->where != stream_of(stream))
+    if (error == cudaSuccess && s->recording) { /* no event is set within what is recorded */
+        s->spoilt = true;
+        error = cudaErrorStreamCaptureIsolation;
+    }
+    if (error == cudaSuccess && e->where && e->where != s)
         error = stream_put(stream, (task){.kind = FOLLOW, .other = e->where, .upto = e->upto});
     runtime_unlock();
     return told(error);
