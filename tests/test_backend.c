@@ -131,6 +131,14 @@ static void check_broken_library(void)
     stop();
 }
 
+static void check_cut_library(void)
+{
+    start();
+    CHECK_STATUS(brasa_context_use(ctx, "cuda"), BRASA_NOT_FOUND);
+    CHECK_HAS(brasa_context_error(ctx), "brasa_cuda.so cannot be opened: the file is not whole");
+    stop();
+}
+
 static void check_another_build(void)
 {
     start();
@@ -149,6 +157,13 @@ TEST(missing_library)
     const char *path = in_folder("brasa_cuda.so");
     write_file(path, "nothing", 7);
     in_backends(folder, check_broken_library);
+    remove(path);
+    CASE("half of one");
+    size_t size = 0;
+    void *whole = read_file(TEST_OTHER_FOLDER "/brasa_cuda.so", &size);
+    write_file(path, whole, size / 2);
+    in_backends(folder, check_cut_library);
+    free(whole);
     remove(path);
     CASE("one of another build");
     in_backends(TEST_OTHER_FOLDER, check_another_build);

@@ -9,10 +9,12 @@
 
 #include <dlfcn.h>
 
-static void *open_library(const char *path, int how);
-#define dlopen open_library
+#include "core/shared.h"
+
+static void *open_library(const char *path, const char **why);
+#define shared_open open_library
 #include "backend/cuda/libraries.c"
-#undef dlopen
+#undef shared_open
 
 #include "backend/cuda/cudnn.c"
 
@@ -66,14 +68,23 @@ static const char *in_ground(const char *name)
 }
 
 /* None of this machine's own is opened; what has no folder in its name is looked for in `system`. */
-static void *open_library(const char *path, int how)
+static void *open_library(const char *path, const char **why)
 {
     char at[200];
     snprintf(at, sizeof at, "%s%s%s", strchr(path, '/') ? "" : ground, strchr(path, '/') ? "" : "/system/", path);
-    return strncmp(at, ground, strlen(ground)) == 0 ? dlopen(at, how) : NULL;
+    return strncmp(at, ground, strlen(ground)) == 0 ? shared_open(at, why) : NULL;
 }
 
-/* A library of some kind, or NULL for none, in a folder that is made. */
+/* The first half of a file. */
+static void halve(const char *from, const char *to)
+{
+    char command[1000];
+    snprintf(command, sizeof command, "/usr/bin/head -c $(($(/usr/bin/stat -Lc %%s '%s') / 2)) '%s' >'%s'", from,
+             from, to);
+    CHECK_INT(system(command), 0);
+}
+
+/* A library of some kind, "half" of one, or NULL for none, in a folder that is made. */
 static void place(const char *kind, const char *name)
 {
     char at[200], from[300];
@@ -85,8 +96,12 @@ static void place(const char *kind, const char *name)
         (void)mkdir(at, 0700);
         *slash = '/';
     }
-    snprintf(from, sizeof from, "%s/%s.so", TEST_FAKE_LIBRARIES, kind);
-    CHECK(symlink(from, at) == 0);
+    const bool half = strcmp(kind, "half") == 0;
+    snprintf(from, sizeof from, "%s/%s.so", TEST_FAKE_LIBRARIES, half ? "good" : kind);
+    if (half)
+        halve(from, at);
+    else
+        CHECK(symlink(from, at) == 0);
 }
 
 /* An empty folder, and an environment of Python in it. */
@@ -190,7 +205,10 @@ TEST(cudnn)
         {"none takes the stream", "deaf", NULL, NULL, "", "nothing; cuDNN is deaf" COST},
         {"named", "good", NULL, "newer", "driver, cuDNN 9.19.0", ""},
         {"named, and will not do", "good", "good", "lacks", "", "nothing; cuDNN is too old" COST},
+        {"named, and is not whole", "good", "good", "half", "",
+         "nothing; what BRASA_CUDNN names cannot be opened" COST},
         {"named \"off\"", "good", "good", "off", "", "nothing; no cuDNN 9" COST},
+        {"one is not whole", NULL, "half", NULL, "", "nothing; no cuDNN 9" COST},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         CASE("%s", rows[i].what);

@@ -1,6 +1,7 @@
 /* backend.c - opens backends, and moves bytes between the host and what they bring. */
 #define _GNU_SOURCE /* dladdr */
 #include "backend/backend.h"
+#include "core/shared.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
@@ -43,9 +44,10 @@ static void *open_library(const char *name, char *why, size_t why_size)
         snprintf(path, sizeof path, "%.2000s%s/brasa_%s.so", given ? given : folder, places[i], name);
         if (access(path, R_OK) != 0)
             continue;
-        void *file = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+        const char *wrong = NULL;
+        void *file = shared_open(path, &wrong);
         if (!file)
-            snprintf(why, why_size, "%.200s cannot be opened: %.280s", path, dlerror());
+            snprintf(why, why_size, "%.200s cannot be opened: %.280s", path, wrong);
         return file;
     }
     if (given)

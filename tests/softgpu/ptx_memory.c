@@ -82,7 +82,9 @@ static bool find_local(warp *w, const instruction *i, uint32_t lanes, addresses 
     for (int l = 0; l < LANES; l++) {
         const int64_t at = (from ? (int64_t)from[l] : 0) + i->offset;
         if ((lanes >> l & 1) && (at < 0 || at + bytes > room || at % bytes)) {
-            fault_at(w, i, l, at % bytes ? "byte %lld of %lld of its own memory is not aligned" : "byte %lld of %lld of its own memory",
+            fault_at(w, i, l,
+                     at % bytes ? "byte %lld of %lld of its own memory is not aligned"
+                                : "byte %lld of %lld of its own memory",
                      (long long)at, (long long)room);
             return false;
         }

@@ -100,8 +100,8 @@ static uint32_t wanted(warp *w, const instruction *i, uint32_t came)
         const uint32_t *mask = source(w, i->a);
         const int lane = __builtin_ctz(left);
         if (mask[lane] != mask[first] || !(mask[lane] >> lane & 1))
-            fault_at(w, i, lane, "its mask is %08x, and that of thread %d of the warp %08x", (unsigned)mask[lane], first,
-                     (unsigned)mask[first]);
+            fault_at(w, i, lane, "its mask is %08x, and that of thread %d of the warp %08x", (unsigned)mask[lane],
+                     first, (unsigned)mask[first]);
         need |= mask[lane];
     }
     return w->alive & need;

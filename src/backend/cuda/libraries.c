@@ -6,8 +6,8 @@
  * library of the system's say, is passed over, but for what the user has named. */
 #define _GNU_SOURCE
 #include "backend/cuda/libraries.h"
+#include "core/shared.h"
 
-#include <dlfcn.h>
 #include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,7 +27,8 @@ typedef struct search {
 /* One that will not do stays open, too: it has threads and handlers of its own. */
 static bool open_file(const search *s, const char *path)
 {
-    void *opened = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    const char *none = NULL;
+    void *opened = shared_open(path, &none);
     const char *why = opened ? s->start(s->user, opened) : NULL;
     if (!*s->why)
         *s->why = why;
@@ -118,12 +119,15 @@ static bool open_by_toolkit(const search *s)
     return opened;
 }
 
-/* What the user says of a opened, or NULL. */
-static const char *wish(const char *file)
+/* What the user says of a library, or NULL; *wrong is what to say when that is not one. */
+static const char *wish(const char *file, const char **wrong)
 {
-    static const char *const names[][2] = {{"libcudnn", "BRASA_CUDNN"}, {"libcublasLt", "BRASA_CUBLASLT"}};
+    static const char *const names[][3] = {
+        {"libcudnn", "BRASA_CUDNN", "what BRASA_CUDNN names cannot be opened"},
+        {"libcublasLt", "BRASA_CUBLASLT", "what BRASA_CUBLASLT names cannot be opened"}};
     for (int i = 0; i < 2; i++) {
         const char *word = strncmp(file, names[i][0], strlen(names[i][0])) == 0 ? getenv(names[i][1]) : NULL;
+        *wrong = names[i][2];
         if (word && *word)
             return word;
     }
@@ -141,11 +145,16 @@ void library_missing(device *d, const char *why, const char *none, const char *c
 bool library_find(const char *file, library_start start, void *user, const char **why)
 {
     const search s = {file, start, user, why};
-    const char *named = wish(file);
+    const char *wrong = NULL, *named = wish(file, &wrong);
     struct stat st;
     if (named && strcmp(named, "off") == 0)
         return false;
-    if (named)
-        return stat(named, &st) == 0 && S_ISDIR(st.st_mode) ? open_in(&s, named, "") : open_file(&s, named);
+    if (named) {
+        const bool folder = stat(named, &st) == 0 && S_ISDIR(st.st_mode);
+        const bool opened = folder ? open_in(&s, named, "") : open_file(&s, named);
+        if (!opened && !*why)
+            *why = wrong;
+        return opened;
+    }
     return open_file(&s, file) || open_by_toolkit(&s) || open_by_environments(&s);
 }
