@@ -48,6 +48,13 @@ static int count_lines(const char *path)
     return lines;
 }
 
+static void put_text(const char *path, const char *text, size_t size)
+{
+    FILE *file = fopen(path, "w");
+    if (CHECK(file && fwrite(text, 1, size, file) == size))
+        fclose(file);
+}
+
 static const char *value_of(kept *k, const char *machine, const char *problem)
 {
     const kept_line *l = kept_find(k, machine, problem, false);
@@ -163,7 +170,7 @@ TEST(record)
     kept_find(&k, "gpu", "conv 1", false)->used = true;
     const char *path = in_folder("record.txt");
     CHECK_STATUS(kept_record(&k, path), BRASA_OK);
-    CHECK_INT(count_lines(path), 2); /* what was used, alone */
+    CHECK_INT(count_lines(path), 3); /* the head, what was used, alone, and the end */
     kept_put(&k, "gpu", "conv 1", "second");
     kept_close(&k);
     CHECK_TEXT(value_of(&k, "gpu", "conv 1"), "second");
@@ -176,7 +183,7 @@ TEST(record)
     CHECK_STATUS(kept_recall(&k, path), BRASA_OK); /* for another session of the run: it stays what was used */
     const char *again = in_folder("again.txt");
     CHECK_STATUS(kept_record(&k, again), BRASA_OK);
-    CHECK_INT(count_lines(again), 3);
+    CHECK_INT(count_lines(again), 4);
     kept_close(&k);
     CHECK_TEXT(value_of(&k, "gpu", "conv 1"), "second"); /* a record changes nothing for others */
     CHECK_TEXT(value_of(&k, "gpu", "conv 3"), "third");
@@ -198,7 +205,7 @@ TEST(used_by_a_run_alone)
     kept_note(&k, "gpu", "dense 1", "none");
     const char *path = in_folder("alone.txt");
     CHECK_STATUS(kept_record(&k, path), BRASA_OK);
-    CHECK_INT(count_lines(path), 2); /* the head, and what was used since */
+    CHECK_INT(count_lines(path), 3); /* the head, what was used since, and the end */
     kept_close(&k);
     CHECK_TEXT(value_of(&k, "gpu", "conv 1"), "first");
     CHECK(!kept_find(&k, "gpu", "dense 1", false));
@@ -225,7 +232,7 @@ TEST(noted)
         CHECK_TEXT(value_of(&k, "gpu", "conv 1"), "in more haste");
         const char *path = in_folder("noted.txt");
         CHECK_STATUS(kept_record(&k, path), BRASA_OK);
-        CHECK_INT(count_lines(path), 3);
+        CHECK_INT(count_lines(path), 4);
         CHECK_STATUS(kept_recall(&k, path), BRASA_OK);
         CHECK(kept_find(&k, "gpu", "conv 2", true) != NULL);
         kept_note(&k, "gpu", "conv 3", "in haste");
@@ -275,11 +282,52 @@ TEST(another_record)
     CHECK_TEXT(used->value, "of one"); /* for a plan that has it */
     const char *record = in_folder("third.txt");
     CHECK_STATUS(kept_record(&k, record), BRASA_OK);
-    CHECK_INT(count_lines(record), 2); /* its own line alone */
+    CHECK_INT(count_lines(record), 3); /* its own line alone */
     CHECK_STATUS(kept_recall(&k, in_folder("nothing")), BRASA_OK);
     CHECK(!kept_find(&k, "gpu", "conv 3", false));
     kept_put(&k, "gpu", "conv 2", "timed, too");
     CHECK_TEXT(value_of(&k, "gpu", "conv 2"), "timed, too");
+    kept_close(&k);
+}
+
+/* A record that is not as it was written: what there is of it holds, and it is told once. */
+TEST(damaged_record)
+{
+    set_up("damaged");
+    kept k;
+    kept_open(&k, ctx);
+    kept_put(&k, "gpu", "conv 1", "first");
+    kept_put(&k, "gpu", "conv 2", "second");
+    const char *path = in_folder("damaged.txt");
+    CHECK_STATUS(kept_record(&k, path), BRASA_OK);
+    kept_close(&k);
+    char text[200];
+    FILE *file = fopen(path, "r");
+    REQUIRE(file != NULL);
+    const size_t size = fread(text, 1, sizeof text, file);
+    fclose(file);
+    for (size_t length = 0; length <= size; length++) { /* cut off anywhere */
+        put_text(path, text, length);
+        CHECK_STATUS(kept_recall(&k, path), BRASA_OK);
+        CHECK(k.damaged == (length < size));
+        CHECK_STATUS(kept_recall(&k, path), BRASA_OK);
+        CHECK(!k.damaged);
+        kept_close(&k);
+    }
+    for (size_t at = 0; at < size; at++) { /* a letter that is none */
+        const char before = text[at];
+        text[at] = '\1';
+        put_text(path, text, size);
+        CHECK_STATUS(kept_recall(&k, path), BRASA_OK);
+        CHECK(k.damaged);
+        kept_close(&k);
+        text[at] = before;
+    }
+    put_text(path, "hello\n", 6);
+    CHECK_STATUS(kept_recall(&k, path), BRASA_OK);
+    CHECK(k.damaged);
+    CHECK_STATUS(kept_recall(&k, in_folder("nothing")), BRASA_OK);
+    CHECK(!k.damaged);
     kept_close(&k);
 }
 

@@ -66,7 +66,13 @@ static brasa_status cuda_recall(device *d, const char *path)
 {
     cuda_device *c = d->data;
     cublaslt_forget(&c->queue); /* what it knows may be another run's */
-    return kept_recall(&c->kept, path);
+    const brasa_status status = kept_recall(&c->kept, path);
+    if (c->kept.damaged)
+        snprintf(
+            d->warning, sizeof d->warning,
+            "%.120s is damaged: what it does not say is the first that each library names, and the result may differ",
+            path);
+    return status;
 }
 
 static void cuda_disuse(device *d)

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #define HEAD "brasa engines 3"
+#define LAST "end" /* of a record, which is written once: who lacks it was cut off */
 
 enum {
     MOST_BYTES = 16 << 20,
@@ -143,12 +144,13 @@ static char *next_part(char **at, char ends, size_t most)
     return *part && (size_t)(end - part) < most ? part : NULL;
 }
 
-/* What a record says stands. False: out of memory. */
-static bool read_line(kept *k, char *line, bool record)
+/* What a record says stands. False: out of memory. *whole stays true for a line as it should be. */
+static bool read_line(kept *k, char *line, bool record, bool *whole)
 {
     char *machine = next_part(&line, '\t', PART_SIZE);
     char *problem = machine ? next_part(&line, '\t', PART_SIZE) : NULL;
     char *value = problem ? next_part(&line, '\0', KEPT_VALUE_SIZE) : NULL;
+    *whole = *whole && value;
     if (!value)
         return true; /* which is passed over */
     const kept_line *old = look_up(k, machine, problem);
@@ -183,16 +185,22 @@ static char *load_file(pool *p, const char *path)
     return text + strlen(HEAD) + 1;
 }
 
-/* All lines of a file; a last one without its end was cut off. False: out of memory. */
-static bool read_file(kept *k, const char *path, bool record)
+/* All lines of a file; a last one without its end was cut off. False: out of memory. *whole: none was otherwise than
+ * it should be, and a record has its last line; or there is no file. */
+static bool read_file(kept *k, const char *path, bool record, bool *whole)
 {
     pool p = {.ctx = k->ctx};
-    bool good = true;
+    bool good = true, ended = !record;
     char *line = load_file(&p, path);
+    *whole = line || access(path, F_OK) != 0;
     for (char *end; good && line && (end = strchr(line, '\n')); line = end + 1) {
         *end = '\0';
-        good = read_line(k, line, record);
+        if (record && strcmp(line, LAST) == 0)
+            ended = true;
+        else
+            good = read_line(k, line, record, whole);
     }
+    *whole = *whole && (ended || !line);
     pool_free(&p);
     return good;
 }
@@ -225,6 +233,8 @@ static brasa_status write_file(const kept *k, const char *path, bool record)
     for (int i = 0; i < k->count && status == BRASA_OK; i++)
         if (is_wanted(k->line[i], record) && (record || more-- <= 0))
             status = write_line(&r, k->line[i]);
+    if (status == BRASA_OK && record)
+        status = replace_write(&r, LAST "\n", strlen(LAST) + 1);
     return replace_end(&r, status);
 }
 
@@ -264,8 +274,9 @@ void kept_close(kept *k)
 static void load(kept *k)
 {
     char path[CACHE_PATH_SIZE];
+    bool whole;
     if (!k->loaded && find_path(path))
-        (void)read_file(k, path, false); /* what there is no memory for is chosen again */
+        (void)read_file(k, path, false, &whole); /* what there is no memory for is chosen again */
     k->loaded = true;
 }
 
@@ -333,7 +344,7 @@ void kept_save(kept *k)
     kept all;
     kept_open(&all, k->ctx);
     const int lock = lock_folder(path);
-    bool good = read_file(&all, path, false);
+    bool whole, good = read_file(&all, path, false, &whole);
     for (int i = 0; i < k->count && good; i++)
         if (k->line[i]->fresh)
             good = set_line(&all, k->line[i]->machine, k->line[i]->problem, k->line[i]->value) != NULL;
@@ -358,7 +369,9 @@ static void forget_run(kept *k)
 brasa_status kept_recall(kept *k, const char *path)
 {
     load(k);
-    if (!k->record || strcmp(k->record, path) != 0) {
+    const bool first = !k->record || strcmp(k->record, path) != 0;
+    bool whole;
+    if (first) {
         const char *record = pool_text(&k->pool, "%s", path);
         if (!record)
             return fail_memory(k->ctx, strlen(path));
@@ -366,7 +379,9 @@ brasa_status kept_recall(kept *k, const char *path)
             forget_run(k);
         k->record = record;
     }
-    return read_file(k, path, true) ? BRASA_OK : fail_memory(k->ctx, 0);
+    const bool good = read_file(k, path, true, &whole);
+    k->damaged = first && !whole;
+    return good ? BRASA_OK : fail_memory(k->ctx, 0);
 }
 
 void kept_disuse(kept *k)

@@ -36,6 +36,7 @@ typedef struct kept {
     int slots;        /* a power of two */
     int fresh;
     const char *record; /* the path of the run's, or NULL */
+    bool damaged;       /* the last one that was read is not as it was written, and was not read before */
     int64_t saved;      /* when the file was written, or the first choice made, by a clock that only goes forward; 0:
                            neither */
 } kept;
