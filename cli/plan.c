@@ -132,7 +132,7 @@ static int plan_alone(plan *p, network *n, const options *o)
     const fit_budget loaders = assume(p, n->graph);
     p->n.batch = o->batch;
     p->n.budget = n->context->device ? (fit_budget){.enough = !o->mem} : loaders;
-    p->n.budget.bytes = o->mem ? (uint64_t)o->mem : fit_device_bytes(n->context);
+    p->n.budget.bytes = fit_budget_bytes(n->context, (int64_t)o->mem);
     if (fit_batch(n->graph, &s, &p->n.budget, f) != BRASA_OK)
         return complain(FAILED, "%s", brasa_graph_error(n->graph));
     p->n.parts = p->n.budget.bytes ? f->parts : 1;
@@ -170,8 +170,10 @@ static void print_answer(const plan *p)
     const device *d = p->context->device;
     const char *verdict = budget <= 0 ? "" : p->fits ? ": fits " : ": does not fit ";
     printf("needs %s at batch %" PRId64 "%s%s%s%s\n", print_bytes((double)total(&p->whole)).text, size, verdict,
-           budget > 0 ? print_bytes(budget).text : "", d ? " of " : "",
-           d ? print_place(p->context, p->precision).text : "");
+           budget > 1   ? print_bytes(budget).text
+           : budget > 0 ? "what libraries leave"
+                        : "",
+           d ? " of " : "", d ? print_place(p->context, p->precision).text : "");
     print_rows(&p->whole);
     if (d)
         printf("and %s of the host's memory: loader, kept pictures, a copy of what lasts\n",

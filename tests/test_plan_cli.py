@@ -111,6 +111,19 @@ check("--split needs --data", r.returncode == 2 and "--split needs --data" in r.
 r = run("mnist_cnn", "--classes", "3", "--data", "synth:digits")
 check("classes are the data's", r.returncode == 2 and "--classes" in r.stderr, r)
 
+# On a GPU a budget is at most what is free there, less some for libraries.
+gpu = dict(BRASA_BACKENDS=os.path.join(os.environ["BRASA_BUILD"], "tests", "fake"), FAKE_CUDA_MEMORY="400000000")
+os.environ.update(gpu)
+most = gives("mnist_cnn", "--batch", "500", "--device", "cuda")["budget"]
+check("less than there is", 100 * 10**6 < most < 200 * 10**6, most)
+check("more than there is is not to be had", gives("mnist_cnn", "--device", "cuda", "--mem", "10G")["budget"] == most)
+check("less is", gives("mnist_cnn", "--device", "cuda", "--mem", "10M")["budget"] == 10**7)
+os.environ["FAKE_CUDA_MEMORY"] = "20000000"
+r = run("mnist_cnn", "--batch", "1", "--device", "cuda", "--mem", "10G")
+check("nothing is left", r.returncode == 0 and "does not fit what libraries leave of cuda:0" in r.stdout, r)
+for name in gpu:
+    del os.environ[name]
+
 for size, count in (("1000000", 10**6), ("1M", 10**6), ("1MB", 10**6), ("1Mi", 2**20), ("1MiB", 2**20),
                     ("1.5K", 1500), ("0.5Gi", 2**29), ("2T", 2 * 10**12), ("1Ti", 2**40)):
     check("size " + size, gives("letter_mlp", "--mem", size)["budget"] == count)

@@ -81,7 +81,7 @@ TEST(pictures_go_as_bytes)
         CHECK_INT(w.intake, 2 * 20 * 28 * 28);
         CHECK_INT(w.kept, 130);
         CHECK(w.decoded <= 130 + 2 * 20); /* batches that were begun before the last ones were there */
-        CHECK_HAS(w.heard.notes, "the 130 pictures stay on cuda:0 ");
+        CHECK_HAS(w.heard.notes, "after the first epoch all 130 pictures stay on cuda:0 ");
         CASE("pictures that come anew, copied %s", copies[i]);
         o = changing(&w, run_folder("comes"), w.session + 2 * 20 * 24 * 24);
         CHECK_STATUS(train_run(ctx, &o, &r), BRASA_OK);

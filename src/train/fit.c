@@ -22,6 +22,12 @@ uint64_t fit_device_bytes(const brasa_context *ctx)
     return left > kept ? left - kept : ctx->device ? 1 : 0;
 }
 
+uint64_t fit_budget_bytes(const brasa_context *ctx, int64_t wish)
+{
+    const uint64_t wished = (uint64_t)wish, there = ctx->device ? fit_device_bytes(ctx) : wished;
+    return wish && wished < there ? wished : there;
+}
+
 bool fit_device_has(const brasa_context *ctx, uint64_t bytes)
 {
     const uint64_t left = ctx->device->free_memory(ctx->device), kept = for_libraries(left);

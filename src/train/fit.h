@@ -30,6 +30,8 @@ typedef struct fit {
 /* What a session may take of the memory of the context's device: what is free, less some for the libraries' own. 0:
  * the context computes on the CPU. */
 uint64_t fit_device_bytes(const brasa_context *ctx);
+/* The same where `wish` is the most that it is to take; 0: it may take what it needs. */
+uint64_t fit_budget_bytes(const brasa_context *ctx, int64_t wish);
 /* Whether the context's device has so many bytes free beside these. */
 bool fit_device_has(const brasa_context *ctx, uint64_t bytes);
 /* What a batch takes with all that stands beside the session. */

@@ -244,7 +244,7 @@ static brasa_status make_session(training *t)
     if (status == BRASA_OK && fits_device(t, &o, &status))
         return BRASA_OK;
     o.tuning = d ? &first_ones : NULL;
-    u->budget = t->task.settings.mem ? t->task.settings.mem : (int64_t)fit_device_bytes(t->task.ctx);
+    u->budget = (int64_t)fit_budget_bytes(t->task.ctx, t->task.settings.mem);
     if (status == BRASA_OK)
         status = unit_split_batch(t, &o);
     u->parts = o.parts;
@@ -283,7 +283,7 @@ static brasa_status make_intake(training *t)
         status = intake_new(t->task.ctx, &least, &u->intake);
     t->task.intake = u->intake;
     if (status == BRASA_OK && u->stay_bytes)
-        train_say(t, TRAIN_NOTE, "the %d pictures stay on %s as bytes, %s, once they were there",
+        train_say(t, TRAIN_NOTE, "after the first epoch all %d pictures stay on %s, as bytes, %s",
                   (int)t->task.set->count, t->task.ctx->device->name, numeric_bytes((double)u->stay_bytes).text);
     return status;
 }
