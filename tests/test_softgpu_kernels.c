@@ -11,8 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* --- what each test needs ----------------------------------------------------------------------------------------
- */
+/* --- what each test needs --------------------------------------------------------------------------------------- */
 
 /* Memory of the GPU with a copy of what is there; NULL bytes stay as they are. */
 static void *on_gpu(const void *data, size_t bytes)
@@ -58,8 +57,7 @@ static int in_child(int (*run)(void), char *said, size_t size)
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-/* --- right kernels ------------------------------------------------------------------------------------------------
- */
+/* --- right kernels ---------------------------------------------------------------------------------------------- */
 
 /* Every pair of these, whatever they are as integers, floats and doubles. */
 static const uint64_t patterns[] = {0,          1,          2,          3,
@@ -177,8 +175,7 @@ TEST(together)
     cudaFree(to);
 }
 
-/* --- streams ------------------------------------------------------------------------------------------------------
- */
+/* --- streams ---------------------------------------------------------------------------------------------------- */
 
 /* What the GPU reads by itself is read late: who changes it too soon sees that. */
 TEST(late)
@@ -285,8 +282,7 @@ TEST(memory)
     cudaGetLastError();
 }
 
-/* --- wrong kernels ------------------------------------------------------------------------------------------------
- */
+/* --- wrong kernels ---------------------------------------------------------------------------------------------- */
 
 /* Whatever they start: the error of the start, or of what came of it. */
 static int ended(cudaError_t start)
@@ -341,6 +337,26 @@ static int start_parted(void)
     return ended(parted(plain(256), NULL));
 }
 
+static int start_own_crooked(void)
+{
+    return ended(own_crooked(plain(256), 1, NULL));
+}
+
+static int start_own(void)
+{
+    return ended(own_crooked(plain(256), 4, NULL));
+}
+
+static int start_own_behind(void)
+{
+    return ended(own_crooked(plain(256), 64, NULL));
+}
+
+static int start_masked(void)
+{
+    return ended(masked(plain(256), NULL));
+}
+
 static int start_unknown(void)
 {
     return ended(unknown(plain(256), NULL));
@@ -372,6 +388,16 @@ static int start_on_other(void)
     if (cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking) != cudaSuccess)
         return 0;
     return ended(add(to, from, 64, s));
+}
+
+/* No stream is the one of the GPU that the thread has chosen. */
+static int start_on_second(void)
+{
+    setenv("SOFTGPU_DEVICES", "2", 1);
+    if (cudaSetDevice(1) != cudaSuccess)
+        return -1;
+    int *at = plain(256);
+    return ended(add(at, at, 64, NULL));
 }
 
 static int start_too_wide(void)
@@ -410,10 +436,15 @@ TEST(wrong)
         {"a race of writers", start_race_of_writers, cudaErrorIllegalAddress,
          "writes, without a barrier between them"},
         {"threads that wait elsewhere", start_parted, cudaErrorIllegalAddress, "it waits for threads of its warp"},
+        {"its own memory", start_own, cudaSuccess, ""},
+        {"its own memory, not aligned", start_own_crooked, cudaErrorIllegalAddress, "own memory is not aligned"},
+        {"behind its own memory", start_own_behind, cudaErrorIllegalAddress, "byte 64 of 64 of its own memory"},
+        {"a shuffle without itself", start_masked, cudaErrorIllegalAddress, "thread 16 0 0: its mask is 0000ffff"},
         {"an instruction that is not known", start_unknown, cudaErrorInvalidPtx, "'bfind.u32' is not known"},
         {"memory of the host", start_from_host, cudaErrorIllegalAddress, "which is in no block of memory"},
         {"memory that was freed", start_freed, cudaErrorIllegalAddress, "run_add"},
         {"memory of another GPU", start_on_other, cudaErrorIllegalAddress, "is memory of GPU 0, and this is GPU 1"},
+        {"the second GPU", start_on_second, cudaSuccess, ""},
         {"too many threads", start_too_wide, cudaErrorInvalidConfiguration, ""},
         {"after a wrong one", start_after_wrong, cudaErrorIllegalAddress, "run_behind"},
     };
@@ -429,10 +460,12 @@ TEST(wrong)
 TEST(unread)
 {
     float got[32], *to = on_gpu(NULL, sizeof got);
-    CHECK_INT(unread(to, NULL), cudaSuccess);
-    from_gpu(got, to, sizeof got);
-    for (int i = 0; i < 32; i++)
-        CHECK(isnan(got[i]));
+    for (int own = 0; own < 2; own++) {
+        CHECK_INT(own ? own_unread(to, 5, NULL) : unread(to, NULL), cudaSuccess);
+        from_gpu(got, to, sizeof got);
+        for (int i = 0; i < 32; i++)
+            CHECK(isnan(got[i]));
+    }
     cudaFree(to);
 }
 

@@ -198,6 +198,27 @@ __global__ void run_unread(float *to)
     to[threadIdx.x] = any[threadIdx.x]; /* that nobody wrote */
 }
 
+/* Of each thread's own memory. */
+__global__ void run_own_crooked(int *to, int at)
+{
+    __align__(16) volatile char own[64];
+    for (int i = 0; i < 64; i++)
+        own[i] = (char)i;
+    to[threadIdx.x] = *(volatile int *)(own + at);
+}
+
+__global__ void run_own_unread(float *to, int at)
+{
+    volatile float own[64];
+    own[at] = 1;
+    to[threadIdx.x] = own[at + 1];
+}
+
+__global__ void run_masked(float *to)
+{
+    to[threadIdx.x] = __shfl_xor_sync(0x0000ffffu, (float)threadIdx.x, 1); /* all come */
+}
+
 __global__ void run_unknown(unsigned *to)
 {
     unsigned x;
@@ -301,6 +322,24 @@ cudaError_t parted(float *to, cudaStream_t s)
 cudaError_t unread(float *to, cudaStream_t s)
 {
     run_unread<<<1, 32, 0, s>>>(to);
+    return started();
+}
+
+cudaError_t own_crooked(int *to, int at, cudaStream_t s)
+{
+    run_own_crooked<<<1, 32, 0, s>>>(to, at);
+    return started();
+}
+
+cudaError_t own_unread(float *to, int at, cudaStream_t s)
+{
+    run_own_unread<<<1, 32, 0, s>>>(to, at);
+    return started();
+}
+
+cudaError_t masked(float *to, cudaStream_t s)
+{
+    run_masked<<<1, 32, 0, s>>>(to);
     return started();
 }
 

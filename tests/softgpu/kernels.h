@@ -53,6 +53,9 @@ cudaError_t race_of_writer(int *to, cudaStream_t s);
 cudaError_t race_of_writers(int *to, cudaStream_t s);
 cudaError_t parted(float *to, cudaStream_t s);
 cudaError_t unread(float *to, cudaStream_t s);
+cudaError_t own_crooked(int *to, int at, cudaStream_t s);
+cudaError_t own_unread(float *to, int at, cudaStream_t s);
+cudaError_t masked(float *to, cudaStream_t s);
 cudaError_t unknown(unsigned *to, cudaStream_t s);
 
 #ifdef __CUDACC__
