@@ -99,7 +99,7 @@ TEST(bytes_that_are_skipped)
         }
         CHECK_INT(y->pixel_bytes, bytes);
     }
-    CHECK_INT(feeder_decoded(b.f) <= 2 * 11, 1);
+    CHECK(feeder_decoded(b.f) < feeder_decoded(a.f)); /* a loader that is ahead has decoded some before it was told */
     free_rig(&a);
     free_rig(&b);
 }
