@@ -28,8 +28,8 @@ struct brasa_session {
     constants_attr *class_weights; /* copied, or NULL */
     tuner *tuner;                  /* or NULL */
     choosing choosing;             /* graph.choosing of its programs */
-    bool (*watch)(void *user, int64_t done, int64_t total,
-                  const char *note); /* of a device's libraries: see tuning */
+    /* Who looks on while a device's libraries are timed: see brasa_tuning. */
+    bool (*watch)(void *user, int64_t done, int64_t total, const char *note);
     void *watcher;
     pool pool;
 
