@@ -158,10 +158,10 @@ TEST(missing_library)
     write_file(path, "nothing", 7);
     in_backends(folder, check_broken_library);
     remove(path);
-    CASE("half of one");
+    CASE("the beginning of one");
     size_t size = 0;
     void *whole = read_file(TEST_OTHER_FOLDER "/brasa_cuda.so", &size);
-    write_file(path, whole, size / 2);
+    write_file(path, whole, 5000); /* less than what is loaded */
     in_backends(folder, check_cut_library);
     free(whole);
     remove(path);
