@@ -283,6 +283,7 @@ void watch_event(void *user, const train_event *e)
             return;
         w->last = now;
     }
+    w->began = w->began || e->kind == TRAIN_BEGIN;
     if (w->json)
         show_json(e);
     else
@@ -322,6 +323,9 @@ void watch_end(watch *w, const train_result *r)
     if (r->units > 1)
         printf("accuracy %s, mean of %d folds, deviation %.1f points\n", print_percent(r->accuracy).text, r->units,
                100 * r->spread);
+    if (!r->stopped && !w->began)
+        printf("nothing was left to train%s%s: --epochs adds some\n", r->units > 1 ? "" : ", accuracy ",
+               r->units > 1 ? "" : print_percent(r->accuracy).text);
     if (r->stopped)
         printf("stopped; `brasa train --resume %s` goes on\n", r->folder);
     else

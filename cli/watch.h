@@ -11,6 +11,7 @@ typedef struct watch {
     double last; /* when a step, or how much is read, was shown */
     int columns; /* of the terminal */
     bool open;   /* a live line stands there, without its end */
+    bool began;  /* something was trained */
 } watch;
 
 watch watch_start(const options *o);

@@ -10,9 +10,9 @@
 
 TEST(names)
 {
-    static const char *const wrong[] = {
-        "gpu",   "cuda:x",  "cuda:-1",  "",       "cudax", "cuda:",   "CUDA",     "cuda:+1",        "cuda: 1",
-        " cuda", "cuda:1 ", "cuda:0x1", "cuda/0", "cpu:0", "cuda:1:", "cuda:1.5", "cuda:4294967296"};
+    static const char *const wrong[] = {"gpu",      "cuda:x", "cuda:00", "cuda:-1", "",         "cudax",
+                                        "cuda:",    "CUDA",   "cuda:+1", "cuda: 1", " cuda",    "cuda:1 ",
+                                        "cuda:0x1", "cuda/0", "cpu:0",   "cuda:1:", "cuda:1.5", "cuda:4294967296"};
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         char quoted[64];
         CASE("'%s'", wrong[i]);

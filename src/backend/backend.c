@@ -135,7 +135,8 @@ static int device_number(const char *name)
     if (!name[word])
         return 0;
     const size_t digits = strspn(name + word + 1, "0123456789");
-    const bool good = name[word] == ':' && digits > 0 && digits < 5 && !name[word + 1 + digits];
+    const bool good = name[word] == ':' && digits > 0 && digits < 5 && !name[word + 1 + digits] &&
+                      (digits == 1 || name[word + 1] != '0');
     return good ? atoi(name + word + 1) : -1;
 }
 
