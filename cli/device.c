@@ -40,3 +40,12 @@ void place_json(json *j, const brasa_context *ctx, int32_t precision)
     if (ctx->device)
         json_text(j, "device_about", ctx->device->about);
 }
+
+void device_tell(brasa_context *ctx)
+{
+    device *d = ctx->device;
+    if (!d || !d->warning[0])
+        return;
+    complain(DONE, "note: %s", d->warning);
+    d->warning[0] = '\0';
+}

@@ -18,5 +18,7 @@ typedef struct place_text {
 place_text print_place(const brasa_context *ctx, int32_t precision);
 /* The members "device", "precision" and, of a device, "device_about": the versions of its libraries. */
 void place_json(json *j, const brasa_context *ctx, int32_t precision);
+/* Notes what the device cannot do as it should from now on, if there is something. */
+void device_tell(brasa_context *ctx);
 
 #endif

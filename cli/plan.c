@@ -170,10 +170,8 @@ static void print_answer(const plan *p)
     const device *d = p->context->device;
     const char *verdict = budget <= 0 ? "" : p->fits ? ": fits " : ": does not fit ";
     printf("needs %s at batch %" PRId64 "%s%s%s%s\n", print_bytes((double)total(&p->whole)).text, size, verdict,
-           budget > 1   ? print_bytes(budget).text
-           : budget > 0 ? "what libraries leave"
-                        : "",
-           d ? " of " : "", d ? print_place(p->context, p->precision).text : "");
+           budget > 0 ? fit_budget_text(p->n.budget.bytes).text : "", d ? " of " : "",
+           d ? print_place(p->context, p->precision).text : "");
     print_rows(&p->whole);
     if (d)
         printf("and %s of the host's memory: loader, kept pictures, a copy of what lasts\n",

@@ -91,6 +91,7 @@ int run_predict(const options *o)
     if (code == DONE) {
         trained t;
         status = trained_open(ctx, o->word[0], &wish, &t);
+        device_tell(ctx);
         code = status == BRASA_OK ? predict(&t, o) : complain(FAILED, "%s", brasa_context_error(ctx));
         trained_close(&t);
     }

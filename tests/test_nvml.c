@@ -74,6 +74,13 @@ TEST(a_figure_that_is_missing)
 TEST(no_library)
 {
     CASE("none of that name");
+    char cut[100], command[400]; /* less of it than what is loaded */
+    snprintf(cut, sizeof cut, "/tmp/brasa-nvml-%d.so", (int)getpid());
+    snprintf(command, sizeof command, "head -c 5000 '%s' >'%s'", TEST_FAKE_NVML, cut);
+    CHECK_INT(system(command), 0);
+    CHECK(!open_as(cut));
+    CHECK_HAS(why, "NVML of NVIDIA's driver: the file is not whole");
+    remove(cut);
     CHECK(!open_as("/nowhere/libnvidia-ml.so.1"));
     CHECK_HAS(why, "not readable: NVML of NVIDIA's driver: /nowhere/libnvidia-ml.so.1");
     CASE("switched off");

@@ -514,6 +514,21 @@ TEST(named_libraries_are_there)
     CHECK_TEXT(device_context()->device->missing, "");
 }
 
+/* A record of choices that is not as it was written is told, once. */
+TEST(damaged_records_are_told)
+{
+    DEVICE_ONLY();
+    device *d = device_context()->device;
+    const char *path = in_folder("damaged.txt");
+    write_file(path, "hello\n", 6);
+    CHECK_STATUS(d->recall(d, path), BRASA_OK);
+    CHECK_HAS(d->warning, "damaged.txt is damaged: ");
+    d->warning[0] = '\0';
+    CHECK_STATUS(d->recall(d, path), BRASA_OK);
+    CHECK_STATUS(d->recall(d, in_folder("nothing")), BRASA_OK);
+    CHECK_TEXT(d->warning, "");
+}
+
 /* --- engines of a device's libraries --------------------------------------------------------------------------- */
 
 /* A run that goes on asks its record alone: what others have timed since then is not what it began with. Who only

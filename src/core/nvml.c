@@ -1,6 +1,7 @@
 /* nvml.c - see nvml.h. Functions and structures are those of NVIDIA's documentation; each has kept its form since it
  * got its name, as a new form gets a new number. */
 #include "core/nvml.h"
+#include "core/shared.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
@@ -98,11 +99,12 @@ nvml *nvml_open(char *why, int size)
         snprintf(why, (size_t)size, "not readable: no memory");
         return NULL;
     }
-    n->library = name ? dlopen(name, RTLD_NOW | RTLD_LOCAL) : NULL;
+    const char *wrong = NULL;
+    n->library = name ? shared_open(name, &wrong) : NULL;
     if (!name) {
         snprintf(n->why, sizeof n->why, "not readable: BRASA_NVML is off");
     } else if (!n->library) {
-        snprintf(n->why, sizeof n->why, "not readable: NVML of NVIDIA's driver: %.110s", dlerror());
+        snprintf(n->why, sizeof n->why, "not readable: NVML of NVIDIA's driver: %.110s", wrong);
     } else {
         find_all(n);
         const bool whole = n->init && n->shutdown && n->count && n->by_index && n->by_address;

@@ -193,8 +193,8 @@ static brasa_status settle(selection *s, int i)
     return add_node(s, i);
 }
 
-/* Its libraries may time their kernels for the node, and tell how far that is. */
-static void tell_device(const graph *g, int i)
+/* For a device, whose libraries may time their kernels for the node, and tell how far that is. */
+static void mark_node(const graph *g, int i)
 {
     device *d = g->ctx->device;
     if (d) {
@@ -209,11 +209,11 @@ brasa_status pass_select(graph *g, const char *only)
     const int count = g->nnodes;
     brasa_status status = BRASA_OK;
     for (int i = 0; i < count && status == BRASA_OK; i++) {
-        tell_device(g, i);
+        mark_node(g, i);
         status = choose(g, &g->nodes[i], only);
     }
     for (int i = 0; i < count && status == BRASA_OK; i++) {
-        tell_device(g, i);
+        mark_node(g, i);
         status = confirm(g, &g->nodes[i], only);
         if (status == BRASA_OK && g->tuner && !only)
             status = tune(g, i);

@@ -82,7 +82,7 @@ brasa_status alarms_before(training *t)
 
 /* --- after a step -------------------------------------------------------------------------------------------- */
 
-/* What it warns of is no alarm: results are the same. */
+/* What it warns of is no alarm. */
 void alarms_of_device(training *t)
 {
     device *d = t->task.ctx->device;

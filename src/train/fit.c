@@ -28,6 +28,14 @@ uint64_t fit_budget_bytes(const brasa_context *ctx, int64_t wish)
     return wish && wished < there ? wished : there;
 }
 
+bytes_text fit_budget_text(uint64_t bytes)
+{
+    bytes_text t = numeric_bytes((double)bytes);
+    if (bytes == 1) /* a device without any */
+        snprintf(t.text, sizeof t.text, "what libraries leave");
+    return t;
+}
+
 bool fit_device_has(const brasa_context *ctx, uint64_t bytes)
 {
     const uint64_t left = ctx->device->free_memory(ctx->device), kept = for_libraries(left);

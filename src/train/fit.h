@@ -6,6 +6,7 @@
 #define TRAIN_FIT_H
 
 #include "brasa.h"
+#include "core/numeric.h"
 
 enum { FIT_MOST_SAMPLES = 65536 };
 
@@ -32,6 +33,8 @@ typedef struct fit {
 uint64_t fit_device_bytes(const brasa_context *ctx);
 /* The same where `wish` is the most that it is to take; 0: it may take what it needs. */
 uint64_t fit_budget_bytes(const brasa_context *ctx, int64_t wish);
+/* A budget in words. */
+bytes_text fit_budget_text(uint64_t bytes);
 /* Whether the context's device has so many bytes free beside these. */
 bool fit_device_has(const brasa_context *ctx, uint64_t bytes);
 /* What a batch takes with all that stands beside the session. */

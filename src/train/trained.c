@@ -65,7 +65,7 @@ static brasa_status fit_samples(const task *t, uint64_t mem, brasa_session_optio
     if (status == BRASA_OK && !found.most)
         status = fail(t->ctx, BRASA_BAD_ARGUMENT, "%s needs %s at batch %lld: not even one sample fits %s",
                       t->settings.model, numeric_bytes((double)fit_need(&found.whole, &b, o->batch, 1)).text,
-                      (long long)o->batch, numeric_bytes((double)mem).text);
+                      (long long)o->batch, fit_budget_text(mem).text);
     if (status == BRASA_OK && !found.fits)
         o->batch = found.most;
     return status;

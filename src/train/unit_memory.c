@@ -106,9 +106,9 @@ static brasa_status refuse(const training *t, const fit *f, const fit_budget *b,
                  t->task.ctx->device ? "pictures on their way" : "the loader");
     return fail(t->task.ctx, BRASA_BAD_ARGUMENT, "%s needs %s at batch %lld%s: does not fit %s%s%s; %s%s%s",
                 t->task.settings.model, numeric_bytes((double)need).text, (long long)size, for_loader,
-                b->bytes > 1 ? numeric_bytes((double)b->bytes).text : "what libraries leave",
-                t->task.ctx->device ? " of " : "", t->task.ctx->device ? t->task.ctx->device->name : "", fitting,
-                f->most ? "; " : "", f->most ? parts : "");
+                fit_budget_text(b->bytes).text, t->task.ctx->device ? " of " : "",
+                t->task.ctx->device ? t->task.ctx->device->name : "", fitting, f->most ? "; " : "",
+                f->most ? parts : "");
 }
 
 /* Whoever only asks is told what does not fit, too. */
