@@ -16,7 +16,7 @@
 #include "core/random.h"
 #include "ops/cases.h"
 #include "ops/optimizer.h"
-#include "train/session.h"
+#include "session/session.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -11,7 +11,7 @@
 #include "network.h"
 #include "samples.h"
 
-#include "backend/backend.h"
+#include "device/device.h"
 #include "train/task.h"
 
 #include <math.h>

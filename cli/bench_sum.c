@@ -15,7 +15,7 @@
 #include "floor.h"
 #include "samples.h"
 
-#include "train/session.h"
+#include "session/session.h"
 
 #include <stdlib.h>
 #include <string.h>

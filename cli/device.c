@@ -1,7 +1,7 @@
 /* device.c - see device.h. */
 #include "device.h"
 
-#include "backend/backend.h"
+#include "device/device.h"
 
 /* The library's texts begin with the option's name. */
 static int refuse(const brasa_context *ctx, brasa_status status)

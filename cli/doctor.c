@@ -4,7 +4,7 @@
 #include "build_info.h"
 #include "tuning.h"
 
-#include "backend/backend.h"
+#include "device/device.h"
 #include "core/cgroup.h"
 #include "core/isa.h"
 #include "core/threads.h"

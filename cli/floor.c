@@ -1,7 +1,7 @@
 /* floor.c - see floor.h. */
 #include "floor.h"
 
-#include "backend/backend.h"
+#include "device/device.h"
 
 #include <string.h>
 

@@ -6,7 +6,7 @@
 #include "core/nearest.h"
 #include "data/transform.h"
 #include "lab/experiment.h"
-#include "train/session.h"
+#include "session/session.h"
 
 #include <stdio.h>
 #include <stdlib.h>

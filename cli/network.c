@@ -3,7 +3,7 @@
 
 #include "core/random.h"
 #include "device.h"
-#include "train/session.h"
+#include "session/session.h"
 
 #include <stdlib.h>
 #include <string.h>

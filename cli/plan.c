@@ -3,7 +3,7 @@
 #include "device.h"
 #include "network.h"
 
-#include "backend/backend.h"
+#include "device/device.h"
 #include "train/train.h"
 
 #include <inttypes.h>
@@ -72,7 +72,7 @@ static void sort_out(plan *p)
         begun.loader = (uint64_t)p->n.loader;
         begun.kept = (uint64_t)p->n.kept;
     } else {
-        begun.loader = (uint64_t)p->n.intake;
+        begun.loader = (uint64_t)p->n.upload;
         begun.kept = (uint64_t)p->n.stay;
     }
     p->fits = p->n.parts == 1;

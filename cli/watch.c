@@ -4,7 +4,7 @@
 
 #include "build_info.h"
 
-#include "backend/backend.h"
+#include "device/device.h"
 #include "train/record.h"
 
 #include <math.h>
@@ -43,7 +43,7 @@ static void clear_line(watch *w)
 static void print_plan(const unit *u, const device *d)
 {
     const brasa_memory *m = &u->memory;
-    const double total = (double)m->total + (double)(d ? u->intake_bytes + u->stay_bytes : u->loader_bytes);
+    const double total = (double)m->total + (double)(d ? u->upload_bytes + u->stay_bytes : u->loader_bytes);
     if (u->parts > 1)
         printf("batch %lld as %lld x %lld · peak %s (the same result as the whole batch)\n",
                (long long)(u->parts * u->session->part), (long long)u->parts, (long long)u->session->part,
@@ -54,8 +54,8 @@ static void print_plan(const unit *u, const device *d)
     if (m->sums)
         printf("sums of gradients %s, ", print_bytes((double)m->sums).text);
     printf("activations %s", print_bytes((double)m->transient).text);
-    if (u->intake_bytes)
-        printf(", pictures %s", print_bytes((double)(u->intake_bytes + u->stay_bytes)).text);
+    if (u->upload_bytes)
+        printf(", pictures %s", print_bytes((double)(u->upload_bytes + u->stay_bytes)).text);
     printf(d ? "), " : ", ");
     printf("loader %s%s\n", print_bytes((double)u->loader_bytes).text, d ? " of the host's memory" : ")");
 }
@@ -241,7 +241,7 @@ static void begin_json(json *j, const training *t)
     json_int(j, "epochs_done", u->place.epoch);
     json_int(j, "steps_done", u->place.done);
     json_int(j, "parts", u->parts);
-    json_int(j, "plan_bytes", (int64_t)u->memory.total + u->intake_bytes + u->stay_bytes + u->loader_bytes);
+    json_int(j, "plan_bytes", (int64_t)u->memory.total + u->upload_bytes + u->stay_bytes + u->loader_bytes);
 }
 
 static void tune_json(json *j, const training *t)

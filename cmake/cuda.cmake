@@ -30,7 +30,7 @@ if(cudnn_include AND cublaslt_include AND CUDAToolkit_FOUND
    AND CUDAToolkit_VERSION VERSION_GREATER_EQUAL 12.1) # C++20, Hopper, large parameters
   set(cuda ON)
   message(STATUS "brasa: CUDA ${CUDAToolkit_VERSION}")
-  file(GLOB cuda_sources CONFIGURE_DEPENDS src/backend/cuda/*.c src/backend/cuda/*.cu src/ops/*/*_cuda.cu src/ops/*/*_cudnn.c
+  file(GLOB cuda_sources CONFIGURE_DEPENDS src/device/cuda/*.c src/device/cuda/*.cu src/ops/*/*_cuda.cu src/ops/*/*_cudnn.c
        src/ops/*/*_cublaslt.c)
   # What the kernels use of the program's own code, once more: it keeps nothing.
   file(GLOB cuda_core CONFIGURE_DEPENDS src/core/context.c src/core/layout.c src/core/shape.c src/core/pool.c

@@ -5,7 +5,7 @@ set(made ${CMAKE_CURRENT_BINARY_DIR}/package)
 
 install(TARGETS brasa brasa_static EXPORT brasa)
 install(TARGETS brasa_program)
-if(cuda) # where src/backend/backend.c looks for it
+if(cuda) # where src/device/device.c looks for it
   install(TARGETS brasa_cuda LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/brasa)
 endif()
 install(FILES include/brasa.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})

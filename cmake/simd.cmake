@@ -1,5 +1,5 @@
 # Files named *_simd.c are compiled once for each instruction set: a small file in the build folder includes the source
-# with SIMD_AVX2 or SIMD_AVX512 set (see src/backend/cpu/simd.h), and gets that set's flags. The choice is made at run
+# with SIMD_AVX2 or SIMD_AVX512 set (see src/device/cpu/simd.h), and gets that set's flags. The choice is made at run
 # time. Elsewhere than on x86-64 the plain-C kernels do the work; so they do for parsers that are fuzzed, where clang would
 # spend minutes on the sanitized copies.
 file(GLOB simd_sources CONFIGURE_DEPENDS src/ops/*/*_simd.c)

@@ -4,7 +4,7 @@
  * and says why in one line; and no allocation is larger than the file warrants. README.md tells how to run it.
  */
 #define _GNU_SOURCE
-#include "train/session.h"
+#include "session/session.h"
 
 #include <stdio.h>
 #include <stdlib.h>

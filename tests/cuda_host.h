@@ -12,9 +12,9 @@
 #ifndef BRASA_SHARED
 #define BRASA_SHARED "none"
 #endif
-#include "backend/cuda/cuda.c"
-#include "backend/cuda/memory.c"
-#include "backend/cuda/steps.c"
+#include "device/cuda/cuda.c"
+#include "device/cuda/memory.c"
+#include "device/cuda/steps.c"
 
 #undef CUDA
 #define CUDA(name) const backend_kernel name##_cuda[1];

@@ -9,15 +9,15 @@
 #ifndef TEST_CUDNN_RIG_H
 #define TEST_CUDNN_RIG_H
 
-#include "backend/cuda/kept.c" /* first: it has words that are types elsewhere */
+#include "device/cuda/kept.c" /* first: it has words that are types elsewhere */
 
 #include "fake_cudnn.h"
 #include "heap.h"
 
-#include "backend/cuda/cudnn.c"
-#include "backend/cuda/cudnn_engines.c"
-#include "backend/cuda/cudnn_trial.c"
-#include "backend/cuda/cudnn_words.c"
+#include "device/cuda/cudnn.c"
+#include "device/cuda/cudnn_engines.c"
+#include "device/cuda/cudnn_trial.c"
+#include "device/cuda/cudnn_words.c"
 
 enum { GPU = 1 };
 enum { OF_X, OF_W, OF_Y, OF_B, TENSORS };

@@ -7,7 +7,7 @@
 #ifndef TEST_DEVICE_H
 #define TEST_DEVICE_H
 
-#include "backend/backend.h"
+#include "device/device.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -8,7 +8,7 @@
 #include "cudart.h"
 #include "test.h"
 
-#include "backend/cuda/cudnn.h"
+#include "device/cuda/cudnn.h"
 
 /* An engine in one configuration, as the heuristics list it. Its knobs are 1, 2, ..., at `value`, `value` + 1, ... */
 typedef struct made_engine {

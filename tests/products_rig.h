@@ -11,15 +11,15 @@
 #define look_up    kept_look_up
 #define read_file  kept_read_file
 #define write_file kept_write_file
-#include "backend/cuda/kept.c"
+#include "device/cuda/kept.c"
 #undef look_up
 #undef read_file
 #undef write_file
 
 #include "cuda_host.h"
 
-#include "backend/cuda/cublaslt_parts.h"
-#include "backend/cuda/libraries.c"
+#include "device/cuda/cublaslt_parts.h"
+#include "device/cuda/libraries.c"
 
 /* --- what is not looked at here --------------------------------------------------------------------------------- */
 
@@ -145,9 +145,9 @@ static cudaError_t rig_stream_wait(cudaStream_t stream)
 #define cudaEventSynchronize  rig_event_wait
 #define cudaStreamSynchronize rig_stream_wait
 
-#include "backend/cuda/cublaslt.c"
-#include "backend/cuda/cublaslt_trial.c"
-#include "backend/cuda/cublaslt_words.c"
+#include "device/cuda/cublaslt.c"
+#include "device/cuda/cublaslt_trial.c"
+#include "device/cuda/cublaslt_words.c"
 
 #ifdef PRODUCTS_OF_LAYERS
 #define dense_cublaslt_cuda dense_by_library /* whose name stands above, for another one */

@@ -12,7 +12,7 @@
 #ifndef TEST_PROOF_H
 #define TEST_PROOF_H
 
-#include "backend/backend.h"
+#include "device/device.h"
 #include "core/random.h"
 #include "graph/exec.h"
 

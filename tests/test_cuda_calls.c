@@ -4,7 +4,7 @@
 
 #if __has_include(<cuda_runtime.h>)
 
-#include "backend/cuda/kept.c" /* first: it has words that are types elsewhere */
+#include "device/cuda/kept.c" /* first: it has words that are types elsewhere */
 
 #include "cuda_host.h"
 
@@ -96,7 +96,7 @@ static void call_all(opened *o)
     device *d = o->d;
     char host[16] = "";
     void *block = NULL, *pinned = NULL, *record = NULL;
-    mark *m = NULL;
+    device_event *m = NULL;
     int ran = 0;
     int64_t times[2];
     FROM_ELSEWHERE(block = d->get(d, 16));
@@ -106,20 +106,20 @@ static void call_all(opened *o)
     FROM_ELSEWHERE(CHECK_STATUS(d->copy(d, (char *)block + 8, block, 8), BRASA_OK));
     FROM_ELSEWHERE(CHECK_STATUS(d->clear(d, block, 8), BRASA_OK));
     FROM_ELSEWHERE(CHECK_STATUS(d->wait(d), BRASA_OK));
-    FROM_ELSEWHERE(pinned = d->get_host(d, 8));
-    FROM_ELSEWHERE(CHECK_STATUS(d->copy_later(d, QUEUE_COPIES, pinned, block, 8), BRASA_OK));
-    FROM_ELSEWHERE(m = d->mark_new(d));
-    FROM_ELSEWHERE(CHECK_STATUS(d->mark_set(d, QUEUE_COPIES, m), BRASA_OK));
-    FROM_ELSEWHERE(CHECK_STATUS(d->mark_follow(d, QUEUE_STEPS, m), BRASA_OK));
-    FROM_ELSEWHERE(CHECK_STATUS(d->mark_wait(d, m), BRASA_OK));
+    FROM_ELSEWHERE(pinned = d->get_pinned(d, 8));
+    FROM_ELSEWHERE(CHECK_STATUS(d->copy_async(d, STREAM_COPIES, pinned, block, 8), BRASA_OK));
+    FROM_ELSEWHERE(m = d->event_new(d));
+    FROM_ELSEWHERE(CHECK_STATUS(d->event_record(d, STREAM_COPIES, m), BRASA_OK));
+    FROM_ELSEWHERE(CHECK_STATUS(d->stream_wait(d, STREAM_COMPUTE, m), BRASA_OK));
+    FROM_ELSEWHERE(CHECK_STATUS(d->event_wait(d, m), BRASA_OK));
     FROM_ELSEWHERE(CHECK_STATUS(d->run(d, &o->step, 1, &record), BRASA_OK));
     FROM_ELSEWHERE(CHECK_STATUS(d->run(d, &o->step, 1, &record), BRASA_OK));
     FROM_ELSEWHERE(CHECK_STATUS(d->run(d, &o->step, 1, &record), BRASA_OK));
     FROM_ELSEWHERE(d->forget(d, record));
     FROM_ELSEWHERE(CHECK_STATUS(d->time(d, &o->step, 1, &ran, times), BRASA_OK));
     FROM_ELSEWHERE(CHECK_STATUS(d->repeat(d, &o->step, 2, times), BRASA_OK));
-    FROM_ELSEWHERE(d->mark_free(d, m));
-    FROM_ELSEWHERE(d->put_host(d, pinned));
+    FROM_ELSEWHERE(d->event_free(d, m));
+    FROM_ELSEWHERE(d->put_pinned(d, pinned));
     FROM_ELSEWHERE(d->put(d, block));
 }
 

@@ -13,14 +13,14 @@
 
 static void *open_library(const char *path, const char **why);
 #define shared_open open_library
-#include "backend/cuda/libraries.c"
+#include "device/cuda/libraries.c"
 #undef shared_open
 
-#include "backend/cuda/cudnn.c"
+#include "device/cuda/cudnn.c"
 
-#include "backend/cuda/cublaslt.c"
-#include "backend/cuda/cublaslt_trial.c"
-#include "backend/cuda/cublaslt_words.c"
+#include "device/cuda/cublaslt.c"
+#include "device/cuda/cublaslt_trial.c"
+#include "device/cuda/cublaslt_words.c"
 
 #include "heap.h"
 

@@ -6,9 +6,9 @@
 
 #if __has_include(<cuda_runtime.h>)
 
-#include "backend/cuda/cuda.h"
+#include "device/cuda/cuda.h"
 #include "device.h"
-#include "train/session.h"
+#include "session/session.h"
 
 #include <dlfcn.h>
 

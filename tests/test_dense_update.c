@@ -7,7 +7,7 @@
 #include "task.h"
 #include "ops/conv2d/conv2d.h"
 #include "ops/dense/dense.h"
-#include "train/session.h"
+#include "session/session.h"
 
 static int count_nodes(const graph *g, const op_def *op)
 {

@@ -2,7 +2,7 @@
  * number of threads. Without it nothing is claimed. */
 #include "test.h"
 #include "task.h"
-#include "train/session.h"
+#include "session/session.h"
 
 enum { BATCH = 12, STEPS = 4, MOST_THREADS_TRIED = 3 };
 

@@ -11,7 +11,7 @@
 #include "each_case.h"
 #include "files.h"
 #include "run.h"
-#include "train/session.h"
+#include "session/session.h"
 
 /* What may be off, in norm, of numbers that a network computes and of gradients that it computes from them. Of ten
  * layers some tenths of a per cent of the signs before ReLUs differ in tf32 and bf16, and each such element counts in

@@ -9,7 +9,7 @@
 #include "graph/exec.h"
 #include "run.h"
 #include "share.h"
-#include "train/session.h"
+#include "session/session.h"
 
 /* --- one update ------------------------------------------------------------------------------------------------ */
 

@@ -3,7 +3,7 @@
 #include "test.h"
 #include "task.h"
 #include "data/loader.h"
-#include "train/session.h"
+#include "session/session.h"
 
 enum { CLASSES = 10, SIDE = 8, BATCH = 6, STEPS = 4 };
 

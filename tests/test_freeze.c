@@ -2,7 +2,7 @@
  * ends where nothing before is trained. */
 #include "test.h"
 #include "task.h"
-#include "train/session.h"
+#include "session/session.h"
 
 enum { BATCH = 6, CLASSES = 5, PIXELS = 2 * 8 * 8 };
 

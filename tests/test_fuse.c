@@ -10,7 +10,7 @@
 #include "ops/conv2d/conv2d.h"
 #include "ops/dropout/dropout.h"
 #include "ops/maxpool/maxpool.h"
-#include "train/session.h"
+#include "session/session.h"
 
 /* --- networks ------------------------------------------------------------------------------------------------- */
 

@@ -9,9 +9,9 @@
 #include "test.h"
 #include "files.h"
 #include "task.h"
-#include "train/session.h"
+#include "session/session.h"
 
-#include "backend/backend.h"
+#include "device/device.h"
 #include "ops/dense/dense.h"
 
 /* --- single numbers -------------------------------------------------------------------------------------------- */

@@ -2,7 +2,7 @@
 #define _GNU_SOURCE
 #include "test.h"
 
-#include "backend/cuda/kept.c"
+#include "device/cuda/kept.c"
 
 #include <stdlib.h>
 

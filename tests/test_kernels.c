@@ -3,7 +3,7 @@
 #include "test.h"
 #include "each_case.h"
 #include "task.h"
-#include "train/session.h"
+#include "session/session.h"
 
 typedef struct run {
     brasa_context *ctx;

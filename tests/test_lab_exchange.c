@@ -5,7 +5,7 @@
 #include "lab.h"
 #include "test.h"
 
-#include "train/safetensors.h"
+#include "session/safetensors.h"
 #include "train/train.h"
 
 #include <dirent.h>

@@ -5,7 +5,7 @@
 #include "test.h"
 
 #include "lab/parity.h"
-#include "train/safetensors.h"
+#include "session/safetensors.h"
 
 static const char net[] = "input 1 28 28\n"
                           "conv 8 3 stride=2 bias=no name=conv1\n"

@@ -7,7 +7,7 @@
 
 #include "core/random.h"
 #include "graph/exec.h"
-#include "train/session.h"
+#include "session/session.h"
 
 #include <stdlib.h>
 

@@ -4,7 +4,7 @@
  * only weights are reordered: where a data gradient wants them otherwise, once.
  */
 #include "test.h"
-#include "train/session.h"
+#include "session/session.h"
 
 static const char *const models[] = {"alexnet", "vgg16", "resnet50", "mobilenet_v2", "googlenet", "googlenet_caffe"};
 enum { MODELS = sizeof models / sizeof models[0] };

@@ -1,7 +1,7 @@
 /* test_learn.c - networks learn, and what they learned is what evaluation sees. */
 #include "test.h"
 #include "task.h"
-#include "train/session.h"
+#include "session/session.h"
 
 /* --- networks --------------------------------------------------------------------------------------------------- */
 

@@ -2,7 +2,7 @@
  * they come from: names, shapes and order, as it listed them for the fixtures of parity.h. */
 #define _GNU_SOURCE /* parity.h */
 #include "parity.h"
-#include "train/session.h"
+#include "session/session.h"
 
 static const struct count {
     const char *model;

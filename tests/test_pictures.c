@@ -5,7 +5,7 @@
 #include "core/pixel.h"
 #include "device.h"
 #include "ops/pictures/pictures.h"
-#include "train/session.h"
+#include "session/session.h"
 
 #include <stdlib.h>
 

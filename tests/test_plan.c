@@ -6,7 +6,7 @@
  */
 #include "test.h"
 #include "proof.h"
-#include "train/session.h"
+#include "session/session.h"
 
 /* --- random choices ------------------------------------------------------------------------------------------- */
 

@@ -2,7 +2,7 @@
 #define _POSIX_C_SOURCE 200809L
 #include "counted.h"
 
-#include "train/safetensors.h"
+#include "session/safetensors.h"
 
 #define T(name, dtype, shape, begin, end)                                                                            \
     "\"" name "\":{\"dtype\":\"" dtype "\",\"shape\":[" shape "],\"data_offsets\":[" #begin "," #end "]}"

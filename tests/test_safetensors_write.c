@@ -7,7 +7,7 @@
 #define _GNU_SOURCE
 #include "counted.h"
 
-#include "train/safetensors.h"
+#include "session/safetensors.h"
 
 #include <dlfcn.h>
 #include <errno.h>

@@ -6,7 +6,7 @@
  */
 #include "test.h"
 #include "each_case.h"
-#include "backend/cpu/cpu.h"
+#include "device/cpu/cpu.h"
 
 /* --- networks ------------------------------------------------------------------------------------------------- */
 

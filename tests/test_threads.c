@@ -4,7 +4,7 @@
 
 #include "core/cgroup.h"
 #include "core/threads.h"
-#include "train/session.h"
+#include "session/session.h"
 
 #include <pthread.h>
 #ifdef _OPENMP

@@ -15,8 +15,8 @@ typedef struct watcher {
 static void watch_queue(void *user, const train_event *e)
 {
     watcher *w = user;
-    if (e->kind == TRAIN_STEP && answers_waiting(e->training->unit.answers) > w->most)
-        w->most = answers_waiting(e->training->unit.answers);
+    if (e->kind == TRAIN_STEP && pending_count(e->training->unit.pending) > w->most)
+        w->most = pending_count(e->training->unit.pending);
     listen_to(user, e);
 }
 
@@ -208,14 +208,14 @@ TEST(batches_in_parts)
 }
 
 typedef struct evaluation {
-    answers *answers;
+    pending *pending;
     int most; /* of them that were waiting when a batch was about to begin */
 } evaluation;
 
 static bool watch_evaluation(void *user)
 {
     evaluation *e = user;
-    const int waiting = answers_waiting(e->answers);
+    const int waiting = pending_count(e->pending);
     e->most = waiting > e->most ? waiting : e->most;
     return false;
 }
@@ -246,7 +246,7 @@ static void measure_twice(const char *run, const char *precision)
     metrics late, slow;
     feeder *feed = NULL;
     loader *load = NULL;
-    evaluation e = {.answers = NULL};
+    evaluation e = {.pending = NULL};
     int32_t list[520];
     for (int32_t i = 0; i < 520; i++)
         list[i] = i;
@@ -255,17 +255,17 @@ static void measure_twice(const char *run, const char *precision)
     const feeder_options f = task_feeding(&t.task, t.session);
     CHECK_STATUS(feeder_new(ctx, &f, &feed), BRASA_OK);
     CHECK_STATUS(loader_new(feed, &(loader_options){.list = list, .count = 520, .batch = 50}, &load), BRASA_OK);
-    CHECK_STATUS(answers_new(ctx, 50, 26, &e.answers), BRASA_OK);
+    CHECK_STATUS(pending_new(ctx, 50, 26, &e.pending), BRASA_OK);
     CHECK_STATUS(metrics_init(&late, &p, 26), BRASA_OK);
     CHECK_STATUS(metrics_init(&slow, &p, 26), BRASA_OK);
-    CHECK_STATUS(task_measure(&t.task, t.session, load, e.answers, &late, watch_evaluation, &e), BRASA_OK);
+    CHECK_STATUS(task_measure(&t.task, t.session, load, e.pending, &late, watch_evaluation, &e), BRASA_OK);
     measure_slowly(&t, load, &slow);
     CHECK_INT(e.most, MOST_LATE);
-    CHECK_INT(answers_waiting(e.answers), 0);
+    CHECK_INT(pending_count(e.pending), 0);
     CHECK_INT(late.count, 520);
     CHECK(late.loss == slow.loss && late.top1 == slow.top1 && late.top5 == slow.top5);
     CHECK(memcmp(late.confusion, slow.confusion, 26 * 26 * sizeof *late.confusion) == 0);
-    answers_free(e.answers);
+    pending_free(e.pending);
     loader_free(load);
     feeder_free(feed);
     pool_free(&p);

@@ -6,7 +6,7 @@
 /* What stands about a unit that trains. */
 typedef struct looker {
     heard heard; /* first: listen_to's user */
-    int64_t session, intake, stay;
+    int64_t session, upload, stay;
     int32_t kept;    /* pictures on the device at the end of the last epoch */
     int64_t decoded; /* then */
 } looker;
@@ -17,11 +17,11 @@ static void look(void *user, const train_event *e)
     const unit *u = &e->training->unit;
     if (e->kind == TRAIN_BEGIN) {
         w->session = (int64_t)u->memory.total;
-        w->intake = u->intake_bytes;
+        w->upload = u->upload_bytes;
         w->stay = u->stay_bytes;
     }
-    if (e->kind == TRAIN_EPOCH && u->intake) {
-        w->kept = intake_kept(u->intake);
+    if (e->kind == TRAIN_EPOCH && u->upload) {
+        w->kept = upload_kept(u->upload);
         w->decoded = feeder_decoded(u->feeder);
     }
     listen_to(user, e);
@@ -66,7 +66,7 @@ TEST(pictures_go_as_bytes)
     start_on("cpu");
     train_options o = changing(&w, cpu, 0);
     CHECK_STATUS(train_run(ctx, &o, &r), BRASA_OK);
-    CHECK(w.intake == 0 && w.stay == 0);
+    CHECK(w.upload == 0 && w.stay == 0);
     last = w.heard.last;
     stop();
     for (int i = 0; i < 2; i++) {
@@ -78,7 +78,7 @@ TEST(pictures_go_as_bytes)
         CHECK_CLOSE(w.heard.last.loss, last.loss, ROUNDING);
         CHECK_CLOSE(w.heard.last.test_loss, last.test_loss, ROUNDING);
         CHECK_INT(w.stay, 130 * 28 * 28);
-        CHECK_INT(w.intake, 2 * 20 * 28 * 28);
+        CHECK_INT(w.upload, 2 * 20 * 28 * 28);
         CHECK_INT(w.kept, 130);
         CHECK(w.decoded <= 130 + 2 * 20); /* batches that were begun before the last ones were there */
         CHECK_HAS(w.heard.notes, "after the first epoch all 130 pictures stay on cuda:0 ");
@@ -86,7 +86,7 @@ TEST(pictures_go_as_bytes)
         o = changing(&w, run_folder("comes"), w.session + 2 * 20 * 24 * 24);
         CHECK_STATUS(train_run(ctx, &o, &r), BRASA_OK);
         CHECK(w.stay == 0 && w.kept == 0);
-        CHECK_INT(w.intake, 2 * 20 * 24 * 24);
+        CHECK_INT(w.upload, 2 * 20 * 24 * 24);
         CHECK_INT(w.heard.parts, 1);
         CHECK_TEXT(w.heard.notes, "");
         CHECK(same_file(stays, comes, WEIGHTS_FILE));
@@ -110,7 +110,7 @@ static double measure_run(const char *run, int64_t mem, int64_t *at_once)
     CHECK_STATUS(trained_open(ctx, run, &(trained_options){.spec = "", .most = 20, .mem = mem}, &t), BRASA_OK);
     CHECK_STATUS(trained_measure(&t, list, 130, &m), BRASA_OK);
     CHECK_INT(m.count, 130);
-    CHECK(!t.task.intake);
+    CHECK(!t.task.upload);
     CHECK((t.task.graph->pictures != NULL) == (ctx->device != NULL));
     *at_once = t.task.settings.batch;
     const double loss = metrics_loss(&m);
@@ -204,7 +204,7 @@ TEST(memory_is_short)
     start_on("cuda");
     train_options o = flipping(&w, "fits");
     CHECK_STATUS(train_run(ctx, &o, &r), BRASA_OK);
-    const int64_t session = w.session, on_the_way = w.intake;
+    const int64_t session = w.session, on_the_way = w.upload;
     stop();
     CASE("nothing stays");
     start_with_memory(session, on_the_way, true);

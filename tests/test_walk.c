@@ -2,7 +2,7 @@
  * element: in and out, floats and doubles, from any element on, by one thread and by several. */
 #include "test.h"
 
-#include "train/walk.h"
+#include "session/walk.h"
 
 #include <stdlib.h>
 

@@ -7,7 +7,7 @@
 #include "heap.h"
 
 #include "core/random.h"
-#include "train/session.h"
+#include "session/session.h"
 
 #include <errno.h>
 #include <sys/syscall.h>

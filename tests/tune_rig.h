@@ -6,7 +6,7 @@
 #include "files.h"
 #include "heap.h"
 
-#include "train/session.h"
+#include "session/session.h"
 
 #include <stdlib.h>
 

@@ -4,10 +4,10 @@ import hashlib, os, re
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 ALL = ("CMakeLists.txt", "cmake", "cli", "include", "src")
 # What decides which kernels run with which arguments; the rest says on what and when.
-KERNELS = ("CMakeLists.txt", "cmake", "src/backend", "src/core", "src/graph", "src/ops")
+KERNELS = ("CMakeLists.txt", "cmake", "src/device", "src/core", "src/graph", "src/ops")
 # What our own kernels do inside, and on which cases.
-INSIDE = ("src/ops", "src/backend/cuda/cuda.cuh", "src/backend/cuda/elementwise.cuh", "src/backend/cuda/many.cuh",
-          "src/backend/cuda/quads.cuh", "src/backend/cuda/rows.cuh", "src/backend/cuda/totals.cuh")
+INSIDE = ("src/ops", "src/device/cuda/cuda.cuh", "src/device/cuda/elementwise.cuh", "src/device/cuda/many.cuh",
+          "src/device/cuda/quads.cuh", "src/device/cuda/rows.cuh", "src/device/cuda/totals.cuh")
 
 
 CODE = (".c", ".h", ".cu", ".cuh", ".def")

@@ -36,9 +36,9 @@ void mem_put(brasa_context *ctx, void *block);
  */
 void *mem_get_large(brasa_context *ctx, size_t bytes, char **start);
 
-/* backend.c: the same, or memory that the context's device copies from and to by itself (backend.h). */
-void *host_get(brasa_context *ctx, size_t bytes);
-void host_put(brasa_context *ctx, void *block);
+/* device.c: the same, or pinned memory, which the context's device copies from and to by itself (device.h). */
+void *pinned_get(brasa_context *ctx, size_t bytes);
+void pinned_put(brasa_context *ctx, void *block);
 
 /* Sets the error text and returns `status`: `return fail(ctx, BRASA_BAD_SHAPE, "...")`. */
 brasa_status fail(brasa_context *ctx, brasa_status status, const char *format, ...) BRASA_PRINTF(3, 4);

@@ -167,7 +167,7 @@ static bool make_input(loader *l, int i)
     const size_t size = (size_t)l->options.batch;
     if (!f->bytes)
         return (l->input[i] = mem_get(f->ctx, size * (size_t)f->sample * sizeof *l->input[i])) != NULL;
-    l->pixels[i] = host_get(f->ctx, size * (size_t)f->largest);
+    l->pixels[i] = pinned_get(f->ctx, size * (size_t)f->largest);
     l->cuts[i] = mem_get(f->ctx, size * sizeof *l->cuts[i]);
     return l->pixels[i] && l->cuts[i];
 }
@@ -222,7 +222,7 @@ void loader_free(loader *l)
     feeder_finish(l);
     for (int i = 0; i < 2; i++) {
         mem_put(ctx, l->input[i]);
-        host_put(ctx, l->pixels[i]);
+        pinned_put(ctx, l->pixels[i]);
         mem_put(ctx, l->cuts[i]);
         mem_put(ctx, l->labels[i]);
         mem_put(ctx, l->samples[i]);

@@ -72,7 +72,7 @@ typedef struct batch {
     int32_t size;       /* samples: `batch`, or what is left at an epoch's end */
     const float *input; /* NULL: they are bytes */
     size_t input_bytes;
-    const unsigned char *pixels; /* whole pictures, one after the other: rows of pixels; memory of host_get */
+    const unsigned char *pixels; /* whole pictures, one after the other: rows of pixels; memory of pinned_get */
     size_t pixel_bytes;
     const batch_cut *cuts; /* of each sample */
     const int32_t *labels;

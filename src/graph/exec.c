@@ -1,7 +1,7 @@
 /* exec.c - the step loop. */
 #define _POSIX_C_SOURCE 200809L
 #include "graph/exec.h"
-#include "backend/backend.h"
+#include "device/device.h"
 #include "core/threads.h"
 
 #include <time.h>

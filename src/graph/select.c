@@ -10,7 +10,7 @@
  * place.
  */
 #include "graph/tune.h"
-#include "backend/backend.h"
+#include "device/device.h"
 
 #include <string.h>
 

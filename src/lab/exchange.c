@@ -6,7 +6,7 @@
 #include "core/numeric.h"
 #include "core/replace.h"
 #include "lab/netjson.h"
-#include "train/safetensors.h"
+#include "session/safetensors.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
 #include "lab/exchange.h"
 
 #include "core/hash.h"
-#include "train/safetensors.h"
+#include "session/safetensors.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -7,7 +7,7 @@
 #include "core/replace.h"
 #include "data/make.h"
 #include "data/source.h"
-#include "train/safetensors.h"
+#include "session/safetensors.h"
 
 #include <errno.h>
 #include <ftw.h>

@@ -5,7 +5,7 @@
 #include "lab/line.h"
 #include "lab/netjson.h"
 #include "lab/parity.h"
-#include "train/safetensors.h"
+#include "session/safetensors.h"
 
 /* Of weights, and of biases with all that batch norm learns: frameworks treat them differently. */
 enum { WEIGHTS, VECTORS, GROUPS };

@@ -5,8 +5,8 @@
  */
 #include "lab/runner.h"
 
-#include "train/safetensors.h"
-#include "train/session.h"
+#include "session/safetensors.h"
+#include "session/session.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* runner_profile.c - which kernels take the time of a training step: see runner.h. */
 #include "lab/runner.h"
 
-#include "train/spent.h"
+#include "session/spent.h"
 
 static void tell(runner *r, const spent *list, int count, int64_t steps)
 {

@@ -5,7 +5,7 @@
  * is done by then. What makes the session ready, kernels that are timed included, counts to the first step. */
 #include "lab/runner.h"
 
-#include "train/safetensors.h"
+#include "session/safetensors.h"
 #include "train/train.h"
 
 #include <string.h>
@@ -131,11 +131,11 @@ static brasa_status make_ready(lesson *l)
 /* Counts the steps that were started, until only so many are left whose answers are awaited. */
 static brasa_status count_steps(lesson *l, int left)
 {
-    answers *a = l->training.unit.answers;
+    pending *a = l->training.unit.pending;
     brasa_status status = BRASA_OK;
-    while (answers_waiting(a) > left && status == BRASA_OK) {
-        step_answer one;
-        if ((status = answers_take(a, &one)) == BRASA_OK)
+    while (pending_count(a) > left && status == BRASA_OK) {
+        step_result one;
+        if ((status = pending_take(a, &one)) == BRASA_OK)
             train_count(&l->training, &one);
     }
     return status;
@@ -175,7 +175,7 @@ static void tell_device_peak(lesson *l)
 {
     const unit *u = &l->training.unit;
     if (l->r->ctx->device)
-        json_int(&l->r->lines, "device_peak", (int64_t)u->memory.total + u->intake_bytes + u->stay_bytes);
+        json_int(&l->r->lines, "device_peak", (int64_t)u->memory.total + u->upload_bytes + u->stay_bytes);
 }
 
 static void tell_epoch(lesson *l, int64_t epoch, double seconds)
@@ -208,7 +208,7 @@ static brasa_status train_epoch(lesson *l, int64_t epoch)
         if ((status = task_next(&t->task, u->train, &b)) == BRASA_OK)
             status = train_start(t, b);
         if (status == BRASA_OK)
-            status = count_steps(l, first || i == steps - 1 ? 0 : answers_late(u->answers));
+            status = count_steps(l, first || i == steps - 1 ? 0 : pending_depth(u->pending));
         if (status == BRASA_OK && first)
             tell_first(l, train_clock() - begin);
     }
@@ -251,7 +251,7 @@ static brasa_status profile(lesson *l)
     brasa_session_profile(t->unit.session, true);
     brasa_status status = loader_seek(t->unit.train, l->r->errand->epochs, 0);
     for (int64_t i = 0; i < steps && status == BRASA_OK; i++) {
-        step_answer unread;
+        step_result unread;
         status = train_step(t, &unread);
     }
     return status == BRASA_OK ? runner_tell_profile(l->r, t->unit.session, steps) : status;

@@ -145,7 +145,7 @@ typedef struct step {
     int64_t runs, nanoseconds, fastest;
 } step;
 
-struct device_choice; /* backend.h */
+struct device_choice; /* device.h */
 
 struct kernel {
     const char *name; /* "conv2d_ref" */

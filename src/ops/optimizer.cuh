@@ -12,7 +12,7 @@
  * It ends with its list, of UPDATE_ROW("sgd") and the like. All parameters of a network are updated in one launch,
  * where their nodes stand together: see many.cuh.
  */
-#include "backend/cuda/many.cuh"
+#include "device/cuda/many.cuh"
 #include "ops/update_now.cuh"
 
 /* many.half */

@@ -1,7 +1,7 @@
 /* registry.c - the tables made of ops.def. The only place that knows which features this build has. */
-#include "backend/backend.h"
+#include "device/device.h"
 #ifdef BRASA_ONEDNN
-#include "backend/cpu/onednn.h"
+#include "device/cpu/onednn.h"
 #endif
 
 #include <string.h>

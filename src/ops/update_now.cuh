@@ -2,7 +2,7 @@
 #ifndef OPS_UPDATE_NOW_CUH
 #define OPS_UPDATE_NOW_CUH
 
-#include "backend/cuda/cuda.cuh"
+#include "device/cuda/cuda.cuh"
 
 extern "C" {
 #include "ops/optimizer.h"

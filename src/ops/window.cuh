@@ -6,7 +6,7 @@
 #ifndef OPS_WINDOW_CUH
 #define OPS_WINDOW_CUH
 
-#include "backend/cuda/cuda.cuh"
+#include "device/cuda/cuda.cuh"
 
 extern "C" {
 #include "ops/window.h"

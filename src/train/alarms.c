@@ -1,6 +1,6 @@
 /* alarms.c - what the studies needed somebody to notice: labels that cannot be learned, rates that do nothing,
  * numbers that went wrong, and results that guessing would give, too. */
-#include "backend/backend.h"
+#include "device/device.h"
 #include "train/checkpoint.h"
 #include "train/record.h"
 
@@ -229,7 +229,7 @@ static brasa_status find_node(training *t, const char *path, train_place *good, 
     if (status == BRASA_OK)
         status = loader_seek(u->train, good->epoch, good->done);
     for (int64_t left = u->place.done - good->done; left > 0 && status == BRASA_OK; left--) {
-        step_answer unread;
+        step_result unread;
         status = train_step(t, &unread);
     }
     if (status == BRASA_OK)
@@ -250,7 +250,7 @@ brasa_status alarms_not_finite(training *t, double loss)
     train_place good = {0};
     char place[256] = "", text[900], what[40] = "the weights are not finite";
     t->begun = true;
-    brasa_status status = answers_drop(u->answers); /* of steps behind the bad one */
+    brasa_status status = pending_drop(u->pending); /* of steps behind the bad one */
     if (status == BRASA_OK)
         status = find_node(t, u->checkpoint, &good, &bad);
     if (status != BRASA_OK)

@@ -2,7 +2,7 @@
 #include "train/checkpoint.h"
 
 #include "core/numeric.h"
-#include "train/safetensors.h"
+#include "session/safetensors.h"
 
 #include <errno.h>
 #include <math.h>

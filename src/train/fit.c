@@ -1,6 +1,6 @@
 /* fit.c - see fit.h. */
 #include "train/fit.h"
-#include "backend/backend.h"
+#include "device/device.h"
 
 #include <stdio.h>
 

@@ -1,6 +1,6 @@
 /* gauge.c - see gauge.h. */
 #include "train/gauge.h"
-#include "backend/backend.h"
+#include "device/device.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
 #include "train/profile.h"
 #include "core/replace.h"
 #include "train/record.h"
-#include "train/session.h"
+#include "session/session.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 #define _GNU_SOURCE
 #include "train/record.h"
 
-#include "backend/backend.h"
+#include "device/device.h"
 #include "core/replace.h"
 
 #include <errno.h>
@@ -92,12 +92,12 @@ static void plan_json(json *j, const unit *u)
     json_int(j, "optimizer", (int64_t)u->memory.optimizer);
     json_int(j, "sums", (int64_t)u->memory.sums);
     json_int(j, "transient", (int64_t)u->memory.transient);
-    if (u->intake_bytes) {
-        json_int(j, "pictures_on_their_way", u->intake_bytes);
+    if (u->upload_bytes) {
+        json_int(j, "pictures_on_their_way", u->upload_bytes);
         json_int(j, "pictures_that_stay", u->stay_bytes);
     }
     json_int(j, "loader", u->loader_bytes);
-    json_int(j, "total", (int64_t)u->memory.total + u->intake_bytes + u->stay_bytes + u->loader_bytes);
+    json_int(j, "total", (int64_t)u->memory.total + u->upload_bytes + u->stay_bytes + u->loader_bytes);
     json_int(j, "parts", u->parts);
     json_close(j, '}');
     json_open(j, "kernels", '[');

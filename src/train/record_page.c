@@ -1,7 +1,7 @@
 /* record_page.c - report.html: the account of a run for people. */
 #include "train/record.h"
 
-#include "backend/backend.h"
+#include "device/device.h"
 #include "core/numeric.h"
 #include "core/replace.h"
 #include "report/run_report.h"
@@ -91,8 +91,8 @@ static void add_memory(sheet *s, const training *t)
     if (u->memory.sums)
         add_bar(s, "sums", (double)u->memory.sums);
     add_bar(s, "activations", (double)u->memory.transient);
-    if (u->intake_bytes)
-        add_bar(s, "pictures", (double)(u->intake_bytes + u->stay_bytes));
+    if (u->upload_bytes)
+        add_bar(s, "pictures", (double)(u->upload_bytes + u->stay_bytes));
     add_bar(s, "loader", (double)u->loader_bytes);
     s->run.memory = s->memory;
     s->run.memory_budget = t->task.settings.mem;

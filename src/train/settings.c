@@ -1,7 +1,7 @@
 /* settings.c - see settings.h. */
 #include "train/settings.h"
 
-#include "backend/backend.h"
+#include "device/device.h"
 #include "core/hash.h"
 #include "core/numeric.h"
 

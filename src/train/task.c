@@ -163,48 +163,48 @@ feeder_options task_feeding(const task *t, const brasa_session *s)
 
 brasa_status task_next(const task *t, loader *l, const batch **out)
 {
-    brasa_status status = t->intake ? intake_wait(t->intake) : BRASA_OK;
+    brasa_status status = t->upload ? upload_wait(t->upload) : BRASA_OK;
     return status == BRASA_OK ? loader_next(l, out) : status;
 }
 
 static brasa_status feed_bytes(const task *t, brasa_session *s, const batch *b)
 {
     const pictures_view *views;
-    brasa_status status = intake_send(t->intake, b, &views);
+    brasa_status status = upload_send(t->upload, b, &views);
     return status == BRASA_OK ? brasa_feed(s, t->pictures.views, views, (size_t)b->size * sizeof *views) : status;
 }
 
 brasa_status task_feed(const task *t, brasa_session *s, const batch *b)
 {
-    brasa_status status = t->intake ? feed_bytes(t, s, b) : session_feed(s, t->input, b->input, b->input_bytes);
+    brasa_status status = t->upload ? feed_bytes(t, s, b) : session_feed(s, t->input, b->input, b->input_bytes);
     if (status == BRASA_OK && !s->options.inference)
         status = brasa_feed(s, t->label, b->labels, (size_t)b->size * sizeof *b->labels);
     return status;
 }
 
-static brasa_status start_batch(const task *t, brasa_session *s, const batch *b, answers *a)
+static brasa_status start_batch(const task *t, brasa_session *s, const batch *b, pending *a)
 {
     brasa_status status = brasa_use(s, false, b->size);
     if (status == BRASA_OK)
         status = task_feed(t, s, b);
     if (status == BRASA_OK)
         status = brasa_evaluate(s);
-    return status == BRASA_OK ? answers_ask(a, s, b) : status;
+    return status == BRASA_OK ? pending_add(a, s, b) : status;
 }
 
 /* Counts what was started, until only so many batches are left whose logits are awaited. */
-static brasa_status count_batches(answers *a, int left, metrics *m)
+static brasa_status count_batches(pending *a, int left, metrics *m)
 {
     brasa_status status = BRASA_OK;
-    while (answers_waiting(a) > left && status == BRASA_OK) {
-        step_answer one;
-        if ((status = answers_take(a, &one)) == BRASA_OK)
+    while (pending_count(a) > left && status == BRASA_OK) {
+        step_result one;
+        if ((status = pending_take(a, &one)) == BRASA_OK)
             metrics_add(m, one.logits, one.labels, one.samples);
     }
     return status;
 }
 
-brasa_status task_measure(const task *t, brasa_session *s, loader *l, answers *a, metrics *m,
+brasa_status task_measure(const task *t, brasa_session *s, loader *l, pending *a, metrics *m,
                           bool (*stop)(void *user), void *user)
 {
     metrics_reset(m);
@@ -216,10 +216,10 @@ brasa_status task_measure(const task *t, brasa_session *s, loader *l, answers *a
         else if ((status = task_next(t, l, &b)) == BRASA_OK)
             status = start_batch(t, s, b, a);
         if (status == BRASA_OK)
-            status = count_batches(a, left > 1 ? answers_late(a) : 0, m);
+            status = count_batches(a, left > 1 ? pending_depth(a) : 0, m);
     }
     if (status != BRASA_OK)
-        (void)answers_drop(a);
+        (void)pending_drop(a);
     return status;
 }
 

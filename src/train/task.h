@@ -5,10 +5,10 @@
 #define TRAIN_TASK_H
 
 #include "data/loader.h"
-#include "train/answers.h"
-#include "train/intake.h"
+#include "session/pending.h"
+#include "session/upload.h"
 #include "train/metrics.h"
-#include "train/session.h"
+#include "session/session.h"
 #include "train/settings.h"
 
 enum { KEPT_BYTES = 1 << 30 }; /* for decoded pictures, at most */
@@ -25,7 +25,7 @@ typedef struct task {
     int shape[3];              /* channels, height, width of the first, as transform_shape gives them */
     transform transform;
     pictures_input pictures; /* of task_send_bytes */
-    intake *intake;          /* through which bytes go to a device, borrowed; NULL: numbers are fed */
+    upload *upload;          /* through which bytes go to a device, borrowed; NULL: numbers are fed */
 } task;
 
 /* A task is zero but for ctx, pool.ctx and settings. What these make is released by task_close, whatever they
@@ -37,7 +37,7 @@ brasa_status task_open_data(task *t, const char *spec);
  * transform, and checks that the set, where there is one, gives what the network takes. */
 brasa_status task_build(task *t, const char *model);
 /* Has sessions of the network take the bytes of pictures on a device, and do there what the transform says of them.
- * Whoever feeds them then needs an intake. Elsewhere, and for tables, nothing changes. */
+ * Whoever feeds them then needs an upload. Elsewhere, and for tables, nothing changes. */
 brasa_status task_send_bytes(task *t);
 void task_close(task *t);
 
@@ -50,7 +50,7 @@ brasa_status task_feed(const task *t, brasa_session *s, const batch *b);
 
 /* Runs the network over what a loader gives, from its beginning to its end, and counts. `a` has room for its batches.
  * `stop`, which may be NULL, is asked before each batch; where it says so, BRASA_WRONG_STATE comes back. */
-brasa_status task_measure(const task *t, brasa_session *s, loader *l, answers *a, metrics *m,
+brasa_status task_measure(const task *t, brasa_session *s, loader *l, pending *a, metrics *m,
                           bool (*stop)(void *user), void *user);
 
 /* The kernels of a step with the current program, each once; at most `most`. */

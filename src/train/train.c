@@ -64,10 +64,10 @@ brasa_status train_start(training *t, const batch *b)
         status = task_feed(&t->task, u->session, b);
     if (status == BRASA_OK)
         status = brasa_train(u->session);
-    return status == BRASA_OK ? answers_ask(u->answers, u->session, b) : status;
+    return status == BRASA_OK ? pending_add(u->pending, u->session, b) : status;
 }
 
-void train_count(training *t, const step_answer *a)
+void train_count(training *t, const step_result *a)
 {
     train_place *p = &t->unit.place;
     p->done++;
@@ -83,10 +83,10 @@ static brasa_status start_next(training *t)
     return status == BRASA_OK ? train_start(t, b) : status;
 }
 
-brasa_status train_step(training *t, step_answer *out)
+brasa_status train_step(training *t, step_result *out)
 {
     brasa_status status = start_next(t);
-    return status == BRASA_OK ? answers_take(t->unit.answers, out) : status;
+    return status == BRASA_OK ? pending_take(t->unit.pending, out) : status;
 }
 
 static train_figures figures_of(const unit *u)
@@ -110,9 +110,9 @@ static brasa_status count_steps(training *t, int left, double *before, float *lo
 {
     unit *u = &t->unit;
     train_place *p = &u->place;
-    while (answers_waiting(u->answers) > left) {
-        step_answer one;
-        brasa_status status = answers_take(u->answers, &one);
+    while (pending_count(u->pending) > left) {
+        step_result one;
+        brasa_status status = pending_take(u->pending, &one);
         if (status != BRASA_OK)
             return status;
         *loss = one.loss;
@@ -147,7 +147,7 @@ static brasa_status train_epoch(training *t, bool *stopped)
         started++;
         alarms_of_device(t);
         if (status == BRASA_OK)
-            status = count_steps(t, started < u->steps ? answers_late(u->answers) : 0, &before, &loss);
+            status = count_steps(t, started < u->steps ? pending_depth(u->pending) : 0, &before, &loss);
         *stopped = stopping(t);
         const double every = t->task.settings.save_every;
         const bool save = *stopped || (every > 0 && train_clock() - u->saved > every);
@@ -413,7 +413,7 @@ static brasa_status run_unit(training *t, int fold, bool *stopped, fold_result *
     const metrics *m = &t->unit.metrics;
     *out = (fold_result){fold, metrics_top1(m), metrics_top5(m), metrics_loss(m)};
     add_alarms(t, fold, &t->unit.alarms);
-    t->task.intake = NULL;
+    t->task.upload = NULL;
     unit_close(&t->unit);
     return status;
 }

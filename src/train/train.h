@@ -53,15 +53,15 @@ typedef struct unit {
     split split;
     brasa_session *session;
     feeder *feeder;
-    intake *intake;       /* of pictures on a device; else NULL */
+    upload *upload;       /* of pictures on a device; else NULL */
     loader *train, *test; /* test is NULL where there is nothing to test on */
     float *class_weights; /* NULL: all classes count the same */
-    answers *logits;      /* of tests */
+    pending *logits;      /* of tests */
     metrics metrics;      /* on the test samples, of the weights after epoch `measured` */
     int64_t measured;     /* 0: nothing yet */
     int64_t steps;        /* in an epoch */
     int64_t stepped;      /* before this epoch */
-    answers *answers;     /* of steps that were started */
+    pending *pending;     /* of steps that were started */
     const char *schedule; /* the settings', with its end */
     int64_t parts;        /* in which a batch is computed; 1: it is whole */
     int64_t at_once;      /* samples that are evaluated at once */
@@ -74,7 +74,7 @@ typedef struct unit {
     brasa_memory memory;
     int64_t loader_bytes;
     int64_t kept_bytes;   /* of them for decoded pictures, at most */
-    int64_t intake_bytes; /* on a device: for batches of pictures on their way, */
+    int64_t upload_bytes; /* on a device: for batches of pictures on their way, */
     int64_t stay_bytes;   /* and for all pictures of the set, which stay there; 0: they come anew in each epoch */
     const char *kernels;  /* their names, with blanks between them */
     const char *choices;  /* a number for which node has which */
@@ -129,7 +129,7 @@ typedef struct train_needs {
     brasa_memory memory; /* of the session, which evaluates too */
     int64_t loader;      /* bytes of loaders */
     int64_t kept;        /* bytes for decoded pictures, which give way where memory is short */
-    int64_t intake;      /* of a device's memory: bytes for batches on their way, */
+    int64_t upload;      /* of a device's memory: bytes for batches on their way, */
     int64_t stay;        /* and for pictures that stay there, which give way, too */
     fit fit;             /* with settings.mem, or on a device: what fits */
     fit_budget budget;   /* and what it was asked with */
@@ -172,12 +172,12 @@ brasa_status train_plan(brasa_context *ctx, const train_options *o, train_needs 
 double train_clock(void); /* seconds, of a clock that only goes forward */
 void train_tell(training *t, train_event_kind kind, const train_figures *f, const char *text);
 void train_say(training *t, train_event_kind kind, const char *format, ...) BRASA_PRINTF(3, 4);
-/* Starts a step of training on a batch; unit.answers will know what it came to. */
+/* Starts a step of training on a batch; unit.pending will know what it came to. */
 brasa_status train_start(training *t, const batch *b);
 /* Adds what a step came to to unit.place. */
-void train_count(training *t, const step_answer *a);
+void train_count(training *t, const step_result *a);
 /* One step of training on the next batch. */
-brasa_status train_step(training *t, step_answer *out);
+brasa_status train_step(training *t, step_result *out);
 
 /* unit.c: t->unit, for a fold (from 1) or the whole (0): split and session, its memory and that of the loaders; then
  * all the rest. unit_close is due whatever came back. */
@@ -215,7 +215,7 @@ bool unit_over_budget(const training *t);
 /* unit_memory.c: how the set is fed, with so many bytes for kept pictures. */
 feeder_options unit_feeding(const training *t, int64_t kept);
 /* unit_memory.c: how pictures go to a device; with `stay`, all of them stay there. */
-intake_options unit_intake(const training *t, bool stay);
+upload_options unit_upload(const training *t, bool stay);
 /* unit_memory.c: how the unit's samples are loaded, in batches of so many at most. */
 loader_options unit_loading(const training *t, bool train, int64_t size);
 

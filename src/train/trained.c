@@ -39,10 +39,10 @@ static feeder_options feeding(const task *t, const brasa_session *s)
 }
 
 /* How pictures go to a device, in batches of so many: none stay, as they are read once. */
-static intake_options sending(const task *t, int64_t size)
+static upload_options sending(const task *t, int64_t size)
 {
     const feeder_options f = feeding(t, NULL);
-    return (intake_options){.batch = f.bytes ? size * feeder_largest(&f, t->shape) : 0,
+    return (upload_options){.batch = f.bytes ? size * feeder_largest(&f, t->shape) : 0,
                             .size = (int32_t)size,
                             .samples = t->set->count,
                             .channels = t->shape[0]};
@@ -54,8 +54,8 @@ static brasa_status fit_samples(const task *t, uint64_t mem, brasa_session_optio
     const feeder_options f = feeding(t, NULL);
     const int64_t one = loader_bytes(&f, &(loader_options){.batch = 1}, t->shape),
                   more = loader_bytes(&f, &(loader_options){.batch = 2}, t->shape) - one;
-    const intake_options sent = sending(t, 1);
-    fit_budget b = {.bytes = mem, .beside_sample = (uint64_t)intake_bytes(&sent)};
+    const upload_options sent = sending(t, 1);
+    fit_budget b = {.bytes = mem, .beside_sample = (uint64_t)upload_bytes(&sent)};
     if (!t->ctx->device) {
         b.beside = (uint64_t)(feeder_bytes(&f, t->shape) + one - more);
         b.beside_sample = (uint64_t)more;
@@ -93,8 +93,8 @@ static brasa_status make_session(trained *t, int64_t mem, brasa_session_options 
     if (status == BRASA_OK)
         status = brasa_session_new(k->graph, o, &t->session);
     if (status == BRASA_OK && k->graph->pictures && !mem) {
-        const intake_options sent = sending(k, o->batch);
-        if (intake_fits(k->ctx, &sent))
+        const upload_options sent = sending(k, o->batch);
+        if (upload_fits(k->ctx, &sent))
             return BRASA_OK;
         brasa_session_free(t->session);
         t->session = NULL;
@@ -158,25 +158,25 @@ brasa_status trained_measure(trained *t, const int32_t *list, int32_t count, met
 {
     task *k = &t->task;
     const feeder_options f = feeding(k, t->session);
-    const intake_options sent = sending(k, k->settings.batch);
+    const upload_options sent = sending(k, k->settings.batch);
     const loader_options o = {.list = list, .count = count, .batch = (int32_t)k->settings.batch};
     feeder *feed = NULL;
     loader *load = NULL;
-    answers *logits = NULL;
-    brasa_status status = answers_new(k->ctx, k->settings.batch, k->classes, &logits);
+    pending *logits = NULL;
+    brasa_status status = pending_new(k->ctx, k->settings.batch, k->classes, &logits);
     if (status == BRASA_OK && f.bytes)
-        status = intake_new(k->ctx, &sent, &k->intake);
+        status = upload_new(k->ctx, &sent, &k->upload);
     if (status == BRASA_OK)
         status = feeder_new(k->ctx, &f, &feed);
-    if (status == BRASA_OK && k->intake)
-        intake_serve(k->intake, feed);
+    if (status == BRASA_OK && k->upload)
+        upload_serve(k->upload, feed);
     if (status == BRASA_OK)
         status = loader_new(feed, &o, &load);
     if (status == BRASA_OK)
         status = task_measure(k, t->session, load, logits, m, NULL, NULL);
-    answers_free(logits); /* first: both wait for the device */
-    intake_free(k->intake);
-    k->intake = NULL;
+    pending_free(logits); /* first: both wait for the device */
+    upload_free(k->upload);
+    k->upload = NULL;
     loader_free(load);
     feeder_free(feed);
     return status;

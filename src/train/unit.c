@@ -1,6 +1,6 @@
 /* unit.c - one training of a run: split, session and loaders; its checkpoints; its beginning and its end. */
 #define _POSIX_C_SOURCE 200809L
-#include "backend/backend.h"
+#include "device/device.h"
 #include "core/hash.h"
 #include "core/numeric.h"
 #include "core/replace.h"
@@ -200,8 +200,8 @@ brasa_status unit_make_programs(training *t, const brasa_session_options *o)
 /* Whether pictures on their way, if there are any, fit beside the session, and what the device's libraries want. */
 static bool has_room(const training *t)
 {
-    const intake_options o = unit_intake(t, false);
-    return t->task.graph->pictures ? intake_fits(t->task.ctx, &o) : fit_device_has(t->task.ctx, 0);
+    const upload_options o = unit_upload(t, false);
+    return t->task.graph->pictures ? upload_fits(t->task.ctx, &o) : fit_device_has(t->task.ctx, 0);
 }
 
 /* A device without a budget of the user's is just tried: its memory is there or not, and planning costs time. False:
@@ -270,18 +270,18 @@ static brasa_status make_loader(training *t, bool train, loader **out)
 }
 
 /* Should the device have less memory by now than it had, pictures come anew in each epoch. */
-static brasa_status make_intake(training *t)
+static brasa_status make_upload(training *t)
 {
     unit *u = &t->unit;
     if (!t->task.graph->pictures)
         return BRASA_OK;
-    const intake_options most = unit_intake(t, true), least = unit_intake(t, false);
-    brasa_status status = u->stay_bytes ? intake_new(t->task.ctx, &most, &u->intake) : BRASA_OUT_OF_MEMORY;
+    const upload_options most = unit_upload(t, true), least = unit_upload(t, false);
+    brasa_status status = u->stay_bytes ? upload_new(t->task.ctx, &most, &u->upload) : BRASA_OUT_OF_MEMORY;
     if (status == BRASA_OUT_OF_MEMORY && u->stay_bytes)
         unit_come_anew(t);
     if (status == BRASA_OUT_OF_MEMORY)
-        status = intake_new(t->task.ctx, &least, &u->intake);
-    t->task.intake = u->intake;
+        status = upload_new(t->task.ctx, &least, &u->upload);
+    t->task.upload = u->upload;
     if (status == BRASA_OK && u->stay_bytes)
         train_say(t, TRAIN_NOTE, "after the first epoch all %d pictures stay on %s, as bytes, %s",
                   (int)t->task.set->count, t->task.ctx->device->name, numeric_bytes((double)u->stay_bytes).text);
@@ -291,20 +291,20 @@ static brasa_status make_intake(training *t)
 brasa_status unit_furnish(training *t)
 {
     unit *u = &t->unit;
-    brasa_status status = make_intake(t);
+    brasa_status status = make_upload(t);
     const feeder_options f = unit_feeding(t, u->kept_bytes);
     if (status == BRASA_OK)
         status = feeder_new(t->task.ctx, &f, &u->feeder);
-    if (status == BRASA_OK && u->intake)
-        intake_serve(u->intake, u->feeder);
+    if (status == BRASA_OK && u->upload)
+        upload_serve(u->upload, u->feeder);
     if (status == BRASA_OK)
         status = make_loader(t, true, &u->train);
     if (status == BRASA_OK)
         status = make_loader(t, false, &u->test);
     if (status == BRASA_OK)
-        status = answers_new(t->task.ctx, 0, 0, &u->answers);
+        status = pending_new(t->task.ctx, 0, 0, &u->pending);
     if (status == BRASA_OK)
-        status = answers_new(t->task.ctx, u->at_once, t->task.classes, &u->logits);
+        status = pending_new(t->task.ctx, u->at_once, t->task.classes, &u->logits);
     return status == BRASA_OK ? metrics_init(&u->metrics, &u->pool, t->task.classes) : status;
 }
 
@@ -336,9 +336,9 @@ brasa_status unit_open(training *t, int fold)
 
 void unit_close(unit *u)
 {
-    answers_free(u->answers); /* first: they wait for the device */
-    answers_free(u->logits);
-    intake_free(u->intake);
+    pending_free(u->pending); /* first: they wait for the device */
+    pending_free(u->logits);
+    upload_free(u->upload);
     loader_free(u->train);
     loader_free(u->test);
     feeder_free(u->feeder);

@@ -6,7 +6,7 @@
  * On a device the budget is one of its memory, where the session is, two batches of pictures on their way, and, in
  * what is left, all pictures of the set, if they fit: loaders and kept pictures are the host's.
  */
-#include "backend/backend.h"
+#include "device/device.h"
 #include "core/numeric.h"
 #include "train/fit.h"
 #include "train/train.h"
@@ -45,18 +45,18 @@ feeder_options unit_feeding(const training *t, int64_t kept)
 }
 
 /* Bytes of pictures on their way to a device, for each sample of a batch: those of two batches. */
-static int64_t intake_sample(const training *t, bool stay)
+static int64_t upload_sample(const training *t, bool stay)
 {
     feeder_options f = unit_feeding(t, 0);
     f.whole = stay;
     return t->task.ctx->device && f.bytes ? 2 * feeder_largest(&f, t->task.shape) : 0;
 }
 
-intake_options unit_intake(const training *t, bool stay)
+upload_options unit_upload(const training *t, bool stay)
 {
     const unit *u = &t->unit;
     const int64_t size = most(t->task.settings.batch, u->at_once);
-    return (intake_options){.batch = size * intake_sample(t, stay) / 2,
+    return (upload_options){.batch = size * upload_sample(t, stay) / 2,
                             .size = (int32_t)size,
                             .kept = stay ? u->stay_bytes : 0,
                             .samples = t->task.set->count,
@@ -83,7 +83,7 @@ static fit_budget budget_of(const training *t)
     if (t->task.ctx->device)
         return (fit_budget){.bytes = (uint64_t)t->unit.budget,
                             .enough = !t->task.settings.mem,
-                            .beside_sample = (uint64_t)intake_sample(t, false)};
+                            .beside_sample = (uint64_t)upload_sample(t, false)};
     const int64_t train = loader_size(t, true, 2) - loader_size(t, true, 1),
                   test = loader_size(t, false, 2) - loader_size(t, false, 1);
     const int64_t rest = loader_size(t, true, 1) - train + loader_size(t, false, 1) - test;
@@ -149,7 +149,7 @@ static bool fits_at_once(training *t, brasa_session *planned, const brasa_memory
 {
     int64_t beside = feeder_size(t, 0) + loader_size(t, true, t->task.settings.batch) + loader_size(t, false, size);
     if (t->task.ctx->device)
-        beside = most(t->task.settings.batch, size) * intake_sample(t, false);
+        beside = most(t->task.settings.batch, size) * upload_sample(t, false);
     if ((int64_t)m->total + beside > t->unit.budget)
         return false;
     *status = brasa_session_prepare(planned, false, size);
@@ -189,7 +189,7 @@ static int64_t loaders_size(const training *t)
 static int64_t beside_session(const training *t)
 {
     if (t->task.ctx->device)
-        return most(t->task.settings.batch, t->unit.at_once) * intake_sample(t, false);
+        return most(t->task.settings.batch, t->unit.at_once) * upload_sample(t, false);
     return loaders_size(t) + feeder_size(t, 0);
 }
 
@@ -212,9 +212,9 @@ static void decide_stay(training *t)
     const feeder_options f = unit_feeding(t, 0);
     const int64_t all = f.bytes ? feeder_whole(&f, t->task.shape) : -1;
     const int64_t size = most(t->task.settings.batch, u->at_once);
-    const int64_t more = all > 0 ? size * (intake_sample(t, true) - intake_sample(t, false)) : 0;
+    const int64_t more = all > 0 ? size * (upload_sample(t, true) - upload_sample(t, false)) : 0;
     u->stay_bytes = all > 0 && all + more <= room_to_stay(t) ? all : 0;
-    u->intake_bytes = size * intake_sample(t, u->stay_bytes > 0);
+    u->upload_bytes = size * upload_sample(t, u->stay_bytes > 0);
 }
 
 static void share_host(training *t, int64_t kept)
@@ -227,7 +227,7 @@ void unit_come_anew(training *t)
 {
     unit *u = &t->unit;
     u->stay_bytes = 0;
-    u->intake_bytes = beside_session(t);
+    u->upload_bytes = beside_session(t);
     share_host(t, KEPT_BYTES);
 }
 
@@ -259,7 +259,7 @@ brasa_status unit_share_memory(training *t)
     if (t->needs) {
         t->needs->loader = loaders + none;
         t->needs->kept = u->loader_bytes - loaders - none;
-        t->needs->intake = u->intake_bytes;
+        t->needs->upload = u->upload_bytes;
         t->needs->stay = u->stay_bytes;
         t->needs->parts = budget && left < 0 ? 0 : t->needs->parts;
         return BRASA_OK;

@@ -13,9 +13,9 @@
  */
 #define _GNU_SOURCE
 #ifdef FAKE_CUDA_PLANS
-#include "backend/cuda/cuda.h"
+#include "device/cuda/cuda.h"
 #endif
-#include "backend/backend.h"
+#include "device/device.h"
 #include "core/threads.h"
 
 #include <dlfcn.h>
@@ -33,13 +33,13 @@ typedef struct task {
     void *owned; /* freed afterwards, or NULL */
     const step *steps;
     int count;
-    mark *mark;
-    int64_t turn; /* of the mark */
+    device_event *event;
+    int64_t turn; /* of the device_event */
 } task;
 
 /* It has been set so many times, and passed so many times. */
-struct mark {
-    device_queue where;
+struct device_event {
+    device_stream where;
     int64_t set, passed;
 };
 
@@ -111,7 +111,7 @@ static brasa_status run_many(const step *const *steps, int count)
     return status;
 }
 
-static void pass(fake *f, const mark *m, int64_t turn);
+static void pass(fake *f, const device_event *m, int64_t turn);
 
 static void do_task(fake *f, task *t)
 {
@@ -120,9 +120,9 @@ static void do_task(fake *f, task *t)
     else if (t->kind == TASK_CLEAR)
         memset(t->to, 0, t->bytes);
     else if (t->kind == TASK_SET)
-        t->mark->passed = t->turn;
+        t->event->passed = t->turn;
     else if (t->kind == TASK_FOLLOW)
-        pass(f, t->mark, t->turn);
+        pass(f, t->event, t->turn);
     else if (f->status == BRASA_OK)
         f->status = run_steps(f, t->steps, t->count);
     free(t->owned);
@@ -139,10 +139,10 @@ static void take_first(fake *f, queue *q)
 /* What the second queue may do without anybody waiting for it. */
 static void hurry(fake *f)
 {
-    queue *q = &f->queues[QUEUE_COPIES];
+    queue *q = &f->queues[STREAM_COPIES];
     while (f->early && q->count) {
         const task *t = &q->tasks[q->first];
-        if (t->kind == TASK_FOLLOW && t->mark->passed < t->turn)
+        if (t->kind == TASK_FOLLOW && t->event->passed < t->turn)
             return;
         take_first(f, q);
     }
@@ -150,22 +150,22 @@ static void hurry(fake *f)
 
 static void take_step(fake *f)
 {
-    take_first(f, &f->queues[QUEUE_STEPS]);
+    take_first(f, &f->queues[STREAM_COMPUTE]);
     hurry(f);
 }
 
 /* Does what stands before a mark. */
-static void pass(fake *f, const mark *m, int64_t turn)
+static void pass(fake *f, const device_event *m, int64_t turn)
 {
     while (m->passed < turn && f->queues[m->where].count) {
-        if (m->where == QUEUE_STEPS)
+        if (m->where == STREAM_COMPUTE)
             take_step(f);
         else
-            take_first(f, &f->queues[QUEUE_COPIES]);
+            take_first(f, &f->queues[STREAM_COPIES]);
     }
 }
 
-static brasa_status add(fake *f, device_queue where, task t)
+static brasa_status add(fake *f, device_stream where, task t)
 {
     queue *q = &f->queues[where];
     if (q->first + q->count == q->capacity) {
@@ -185,7 +185,7 @@ static brasa_status add(fake *f, device_queue where, task t)
 
 static void do_steps(fake *f)
 {
-    while (f->queues[QUEUE_STEPS].count)
+    while (f->queues[STREAM_COMPUTE].count)
         take_step(f);
 }
 
@@ -199,32 +199,32 @@ static brasa_status wait_all(device *d)
     return status;
 }
 
-static mark *mark_new(device *d)
+static device_event *event_new(device *d)
 {
     (void)d;
-    return calloc(1, sizeof(mark));
+    return calloc(1, sizeof(device_event));
 }
 
-static void mark_free(device *d, mark *m)
+static void event_free(device *d, device_event *m)
 {
     fake *f = d->data;
     pass(f, m, m->set);
     free(m);
 }
 
-static brasa_status mark_set(device *d, device_queue where, mark *m)
+static brasa_status event_record(device *d, device_stream where, device_event *m)
 {
     m->where = where;
     m->set++;
-    return add(d->data, where, (task){.kind = TASK_SET, .mark = m, .turn = m->set});
+    return add(d->data, where, (task){.kind = TASK_SET, .event = m, .turn = m->set});
 }
 
-static brasa_status mark_follow(device *d, device_queue where, mark *m)
+static brasa_status stream_wait(device *d, device_stream where, device_event *m)
 {
-    return add(d->data, where, (task){.kind = TASK_FOLLOW, .mark = m, .turn = m->set});
+    return add(d->data, where, (task){.kind = TASK_FOLLOW, .event = m, .turn = m->set});
 }
 
-static brasa_status mark_wait(device *d, mark *m)
+static brasa_status event_wait(device *d, device_event *m)
 {
     fake *f = d->data;
     pass(f, m, m->set);
@@ -261,8 +261,8 @@ static void put(device *d, void *data)
 {
     fake *f = d->data;
     do_steps(f);
-    while (f->queues[QUEUE_COPIES].count)
-        take_first(f, &f->queues[QUEUE_COPIES]);
+    while (f->queues[STREAM_COPIES].count)
+        take_first(f, &f->queues[STREAM_COPIES]);
     for (int i = 0; i < f->nblocks; i++)
         if (f->blocks[i].data == data) {
             f->used -= f->blocks[i].bytes;
@@ -273,13 +273,13 @@ static void put(device *d, void *data)
 }
 
 /* The host's own. */
-static void *get_host(device *d, size_t bytes)
+static void *get_pinned(device *d, size_t bytes)
 {
     (void)d;
     return aligned_alloc(64, (bytes + 64) / 64 * 64);
 }
 
-static void put_host(device *d, void *data)
+static void put_pinned(device *d, void *data)
 {
     (void)d;
     free(data);
@@ -294,10 +294,10 @@ static uint64_t free_memory(device *d)
 static brasa_status copy(device *d, void *to, const void *from, size_t bytes)
 {
     fake *f = d->data;
-    return add(f, QUEUE_STEPS, (task){.kind = TASK_COPY, .to = to, .from = from, .bytes = bytes});
+    return add(f, STREAM_COMPUTE, (task){.kind = TASK_COPY, .to = to, .from = from, .bytes = bytes});
 }
 
-static brasa_status copy_later(device *d, device_queue where, void *to, const void *from, size_t bytes)
+static brasa_status copy_async(device *d, device_stream where, void *to, const void *from, size_t bytes)
 {
     return add(d->data, where, (task){.kind = TASK_COPY, .to = to, .from = from, .bytes = bytes});
 }
@@ -309,7 +309,7 @@ static brasa_status copy_in(device *d, void *to, const void *from, size_t bytes)
     if (!owned)
         return fail_memory(f->ctx, bytes);
     memcpy(owned, from, bytes);
-    return add(f, QUEUE_STEPS, (task){.kind = TASK_COPY, .to = to, .from = owned, .bytes = bytes, .owned = owned});
+    return add(f, STREAM_COMPUTE, (task){.kind = TASK_COPY, .to = to, .from = owned, .bytes = bytes, .owned = owned});
 }
 
 static brasa_status copy_out(device *d, void *to, const void *from, size_t bytes)
@@ -322,7 +322,7 @@ static brasa_status copy_out(device *d, void *to, const void *from, size_t bytes
 static brasa_status clear(device *d, void *to, size_t bytes)
 {
     fake *f = d->data;
-    return add(f, QUEUE_STEPS, (task){.kind = TASK_CLEAR, .to = to, .bytes = bytes});
+    return add(f, STREAM_COMPUTE, (task){.kind = TASK_CLEAR, .to = to, .bytes = bytes});
 }
 
 /* --- steps ----------------------------------------------------------------------------------------------------- */
@@ -336,7 +336,7 @@ static brasa_status run(device *d, step *steps, int count, void **record)
         snprintf(d->warning, sizeof d->warning, "%s", warning);
     }
     *record = steps; /* anything: so that forget is called, which waits */
-    return add(f, QUEUE_STEPS, (task){.kind = TASK_RUN, .steps = steps, .count = count});
+    return add(f, STREAM_COMPUTE, (task){.kind = TASK_RUN, .steps = steps, .count = count});
 }
 
 static void forget(device *d, void *record)
@@ -458,14 +458,14 @@ static brasa_status open_device(brasa_context *ctx, int index, device **out)
                          .copy = copy,
                          .clear = clear,
                          .wait = wait_all,
-                         .get_host = get_host,
-                         .put_host = put_host,
-                         .copy_later = copy_later,
-                         .mark_new = mark_new,
-                         .mark_free = mark_free,
-                         .mark_set = mark_set,
-                         .mark_follow = mark_follow,
-                         .mark_wait = mark_wait,
+                         .get_pinned = get_pinned,
+                         .put_pinned = put_pinned,
+                         .copy_async = copy_async,
+                         .event_new = event_new,
+                         .event_free = event_free,
+                         .event_record = event_record,
+                         .stream_wait = stream_wait,
+                         .event_wait = event_wait,
                          .run = run,
                          .forget = forget,
                          .time = time_steps,

@@ -1,5 +1,5 @@
 /* cublaslt.c - stands in for cuBLASLt on the software GPU, and computes: the functions that
- * src/backend/cuda/cublaslt.c takes of it.
+ * src/device/cuda/cublaslt.c takes of it.
  *
  * It refuses what the library refuses, and what would go wrong in silence there: results that lie in a factor, or
  * memory that is not the GPU's. Its algorithms add up in different orders, so that bits tell which one was taken, and

@@ -1,7 +1,7 @@
 /* cudnn.c - stands in for cuDNN on the software GPU, and computes: handles, errors, and descriptors with their
  * attributes.
  *
- * It takes the graphs that src/backend/cuda/cudnn.c makes, and refuses what the library refuses: attributes of
+ * It takes the graphs that src/device/cuda/cudnn.c makes, and refuses what the library refuses: attributes of
  * another type or number, what is missing, what is changed once it is finalized. What attributes mean is read in
  * cudnn_finish.c, engines are in cudnn_engines.c, and cudnn_run.c computes. */
 #include "soft_cudnn.h"

@@ -2,7 +2,7 @@
  *
  * Sums are state, floats always; what is added to them may be in 16 bits. A mean is made of sums and of scalars only.
  */
-#include "backend/cuda/elementwise.cuh"
+#include "device/cuda/elementwise.cuh"
 
 enum { THREADS = 256 };
 

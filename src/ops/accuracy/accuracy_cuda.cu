@@ -1,5 +1,5 @@
 /* accuracy_cuda.cu - the share of rows whose label is among the largest logits, on an NVIDIA GPU, in one launch. */
-#include "backend/cuda/rows.cuh"
+#include "device/cuda/rows.cuh"
 
 extern "C" {
 #include "ops/accuracy/accuracy.h"

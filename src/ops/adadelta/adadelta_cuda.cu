@@ -1,5 +1,5 @@
 /* adadelta_cuda.cu - Adadelta on an NVIDIA GPU; the equations are those of adadelta.c. */
-#include "backend/cuda/cuda.cuh"
+#include "device/cuda/cuda.cuh"
 
 extern "C" {
 #include "ops/adadelta/adadelta.h"

@@ -1,5 +1,5 @@
 /* adam_cuda.cu - Adam and AdamW on an NVIDIA GPU; the equations are those of adam.c. */
-#include "backend/cuda/cuda.cuh"
+#include "device/cuda/cuda.cuh"
 
 extern "C" {
 #include "ops/adam/adam.h"

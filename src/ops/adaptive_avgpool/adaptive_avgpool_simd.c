@@ -1,5 +1,5 @@
 /* adaptive_avgpool_simd.c - adaptive average-pooling in blocks of channels: a lane of a vector is a channel. */
-#include "backend/cpu/simd.h"
+#include "device/cpu/simd.h"
 #include "ops/adaptive_avgpool/adaptive_avgpool.h"
 
 /* item: a block of planes, here and below */

@@ -1,5 +1,5 @@
 /* add_cuda.cu - the sum of two or more tensors, and the activation behind it, on GPUs. */
-#include "backend/cuda/elementwise.cuh"
+#include "device/cuda/elementwise.cuh"
 
 /* --- two, as nearly all sums are ------------------------------------------------------------------------------- */
 

@@ -1,5 +1,5 @@
 /* avgpool_simd.c - average-pooling in blocks of channels: a lane of a vector is a channel. */
-#include "backend/cpu/simd.h"
+#include "device/cpu/simd.h"
 #include "ops/avgpool/avgpool.h"
 
 typedef struct pooling {

@@ -12,7 +12,7 @@
 #ifndef OPS_BATCHNORM_BLOCKS_H
 #define OPS_BATCHNORM_BLOCKS_H
 
-#include "backend/cpu/simd.h"
+#include "device/cpu/simd.h"
 #include "ops/batchnorm/batchnorm.h"
 
 #include <immintrin.h>

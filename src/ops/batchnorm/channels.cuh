@@ -23,7 +23,7 @@
 #ifndef OPS_BATCHNORM_CHANNELS_CUH
 #define OPS_BATCHNORM_CHANNELS_CUH
 
-#include "backend/cuda/cuda.cuh"
+#include "device/cuda/cuda.cuh"
 
 extern "C" {
 #include "ops/batchnorm/batchnorm.h"

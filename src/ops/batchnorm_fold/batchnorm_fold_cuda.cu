@@ -1,7 +1,7 @@
 /* batchnorm_fold_cuda.cu - weights and bias with batch norm made part of them, on NVIDIA GPUs. Output channels are
  * outermost: a block has one. The weights are read as floats, in halves where they are kept so, and written as the
  * convolution wants them. */
-#include "backend/cuda/quads.cuh"
+#include "device/cuda/quads.cuh"
 #include "ops/batchnorm/channels.cuh"
 
 extern "C" {

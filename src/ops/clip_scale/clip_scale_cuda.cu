@@ -3,7 +3,7 @@
  * Every tensor is cut into pieces of a fixed size. A block makes the sum of a piece's squares, in double; one block
  * then adds up those of all pieces. So the order of the sum depends on the shapes alone.
  */
-#include "backend/cuda/elementwise.cuh"
+#include "device/cuda/elementwise.cuh"
 #include "ops/clip_scale/clip_scale.h"
 
 enum {

@@ -4,7 +4,7 @@
  * the parts one after the other. (In NHWC, along the channels, a row is a pixel.) Both ops copy pieces of rows, in
  * units of up to 16 bytes, whatever is stored there.
  */
-#include "backend/cuda/elementwise.cuh"
+#include "device/cuda/elementwise.cuh"
 #include "ops/concat/concat.h"
 
 enum { THREADS = 256, MOST = 32 /* pieces of one start */, AT_ONCE = 4 };

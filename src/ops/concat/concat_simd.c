@@ -3,7 +3,7 @@
  * Where every input fills its blocks, as in GoogLeNet, a block of the whole is a block of one input. Else its lanes
  * come from several, and those of an input from two of its blocks.
  */
-#include "backend/cpu/simd.h"
+#include "device/cpu/simd.h"
 #include "ops/concat/concat.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
 /* constant_cuda.cu - numbers that never change, on GPUs: they come as parameters of the kernels. */
-#include "backend/cuda/cuda.cuh"
+#include "device/cuda/cuda.cuh"
 
 #include <string.h>
 

@@ -14,7 +14,7 @@
  *
  * Coordinates fit 32 bits, offsets have 64. Padding counts as zeros, as in the reference, and so do in the second
  * product the taps that no output has: where a weight is infinite that makes NaN, which the reference has not. */
-#include "backend/cuda/cuda.cuh"
+#include "device/cuda/cuda.cuh"
 #include "ops/conv2d/conv2d_cuda.h"
 
 enum { TILE = 64, DEEP = 16, THREADS = 256, PITCH = TILE + 4 };

@@ -3,7 +3,7 @@
 #ifndef OPS_CONV2D_CUDA_H
 #define OPS_CONV2D_CUDA_H
 
-#include "backend/cuda/cuda.h"
+#include "device/cuda/cuda.h"
 
 #ifdef __cplusplus
 extern "C" {

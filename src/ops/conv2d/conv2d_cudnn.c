@@ -9,7 +9,7 @@
  * node or slow.
  *
  * The gradient of the bias is a kernel of our own: cuDNN has none that is better. */
-#include "backend/cuda/cudnn.h"
+#include "device/cuda/cudnn.h"
 #include "ops/conv2d/conv2d_cuda.h"
 
 #include <stdio.h>

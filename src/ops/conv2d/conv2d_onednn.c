@@ -17,8 +17,8 @@
  * precision: errors of up to 5e-6 of the largest element, on the cases of the op, whose tolerance says so. And
  * googlenet had other bits on two threads than on one: where that must not be, only the weight gradients are made
  * with it, which then have one thread anyway. */
-#include "backend/cpu/cpu.h"
-#include "backend/cpu/onednn.h"
+#include "device/cpu/cpu.h"
+#include "device/cpu/onednn.h"
 #include "ops/conv2d/conv2d.h"
 
 /* Where Winograd's algorithm is the faster one: see the head of the file. */

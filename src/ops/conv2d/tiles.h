@@ -3,7 +3,7 @@
 #ifndef OPS_CONV2D_TILES_H
 #define OPS_CONV2D_TILES_H
 
-#include "backend/cpu/simd.h"
+#include "device/cpu/simd.h"
 #include "ops/conv2d/conv2d.h"
 
 #include <string.h>

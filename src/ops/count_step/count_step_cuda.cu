@@ -1,5 +1,5 @@
 /* count_step_cuda.cu - one more training step is done, on GPUs. */
-#include "backend/cuda/cuda.cuh"
+#include "device/cuda/cuda.cuh"
 
 static __global__ void count_kernel(const int64_t *before, int64_t *after)
 {

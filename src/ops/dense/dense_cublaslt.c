@@ -6,7 +6,7 @@
  * Bias and relu are done by the product itself where the library can; what it cannot, and relu6, is a second kernel
  * of ours. So is the gradient of the bias in 16 bits, where the library would store it in 16 bits too.
  */
-#include "backend/cuda/cublaslt.h"
+#include "device/cuda/cublaslt.h"
 #include "ops/dense/dense_cuda.h"
 
 typedef struct dense_state {

@@ -5,7 +5,7 @@
  * b, DEEP long, are laid into shared memory by turns, the next one being read while the last one is multiplied. Each
  * element is summed by one thread, r by r.
  */
-#include "backend/cuda/cuda.cuh"
+#include "device/cuda/cuda.cuh"
 #include "ops/dense/dense_cuda.h"
 
 enum { TILE = 64, DEEP = 16, EACH = 4, THREADS = TILE / EACH * (TILE / EACH), SHARE = TILE * DEEP / THREADS };

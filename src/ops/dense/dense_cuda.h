@@ -7,7 +7,7 @@
 #ifndef OPS_DENSE_CUDA_H
 #define OPS_DENSE_CUDA_H
 
-#include "backend/cuda/cuda.h"
+#include "device/cuda/cuda.h"
 
 /* The most samples that kernels for few are made for. */
 enum { DENSE_CUDA_FEW = 8 };

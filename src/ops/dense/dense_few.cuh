@@ -7,7 +7,7 @@
 #ifndef OPS_DENSE_FEW_CUH
 #define OPS_DENSE_FEW_CUH
 
-#include "backend/cuda/cuda.cuh"
+#include "device/cuda/cuda.cuh"
 #include "ops/dense/dense_cuda.h"
 
 #include <string.h>

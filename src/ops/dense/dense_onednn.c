@@ -6,8 +6,8 @@
  * reordered between the two layers. A picture of so few channels that it is not in blocks keeps the weights plain:
  * the library would cut F where Brasa can only cut the channels.
  */
-#include "backend/cpu/cpu.h"
-#include "backend/cpu/onednn.h"
+#include "device/cpu/cpu.h"
+#include "device/cpu/onednn.h"
 #include "ops/dense/dense.h"
 
 static brasa_status open(graph *g, node *n, onednn_pass pass, int src, int wei, int bia, int dst,

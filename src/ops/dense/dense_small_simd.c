@@ -11,7 +11,7 @@
  * the gradient of the data 6.6 us and 6.7, gradient of the weights and update 9.7 us and 20.5 in dense_update_simd.c,
  * which packs what it reads. With more weights than SMALL that pays, and the library's products are as fast.
  */
-#include "backend/cpu/simd.h"
+#include "device/cpu/simd.h"
 #include "ops/dense/dense.h"
 
 #include <math.h>

@@ -5,7 +5,7 @@
  * when the optimizer's own kernel reads it: no more of it is stored. Few samples have a kernel of their own, in
  * dense_update_small_cuda.cu, and small layers gain nothing.
  */
-#include "backend/cuda/cublaslt.h"
+#include "device/cuda/cublaslt.h"
 #include "ops/dense/dense.h"
 #include "ops/dense/dense_cuda.h"
 

@@ -16,7 +16,7 @@
  * 56, 105 and 268. With Adam compiled for AVX-512, 4096 x 4096 weights: 16, 16, 22 and 43 ms apart, 11, 14, 24 and 45
  * here, so from about 32 samples on it pays some time for the room of the gradient. The others were not timed.
  */
-#include "backend/cpu/simd.h"
+#include "device/cpu/simd.h"
 #include "ops/dense/dense.h"
 
 #include <string.h>

@@ -9,7 +9,7 @@
  * A plane's part of dwei is summed up row by row, and the parts of the samples are added in their order: results do
  * not depend on the number of threads.
  */
-#include "backend/cpu/simd.h"
+#include "device/cpu/simd.h"
 #include "ops/depthwise_grad/depthwise_grad.h"
 
 enum { SIZE = 3, TAPS = SIZE * SIZE, WIDTH = 128 }; /* of the ring, which takes less than the first cache */

@@ -5,7 +5,7 @@
  * of four pixels: so a thread takes four pixels of some channels, and draws a group for each channel. Where planes
  * are no multiple of four, or the tensor begins within a group, the four have words of two groups.
  */
-#include "backend/cuda/elementwise.cuh"
+#include "device/cuda/elementwise.cuh"
 #include "ops/dropout/dropout.h"
 
 enum { THREADS = 128 };

@@ -4,7 +4,7 @@
  * the even and of the odd lanes, in lanes of 64 bits: a product is then one instruction, which reads the lower 32
  * bits only, and what is left in the upper ones does no harm.
  */
-#include "backend/cpu/simd.h"
+#include "device/cpu/simd.h"
 #include "ops/dropout/dropout.h"
 
 typedef uint32_t words __attribute__((vector_size(BLOCK * sizeof(uint32_t))));

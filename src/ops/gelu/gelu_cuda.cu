@@ -1,5 +1,5 @@
 /* gelu_cuda.cu - gelu, in both of its forms, and its gradient on GPUs. */
-#include "backend/cuda/elementwise.cuh"
+#include "device/cuda/elementwise.cuh"
 #include "ops/gelu/gelu.h"
 
 static __device__ float bend(float x)

@@ -1,5 +1,5 @@
 /* leaky_relu_cuda.cu - x where x > 0, slope * x elsewhere, and its gradient on GPUs. */
-#include "backend/cuda/elementwise.cuh"
+#include "device/cuda/elementwise.cuh"
 
 static __device__ float leaky_relu(float x, float, float slope)
 {

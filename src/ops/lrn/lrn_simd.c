@@ -4,7 +4,7 @@
  * is to be summed up in three blocks, the channels of a pixel side by side; a sum is then made of loads at any lane.
  * The strip moves up block by block: every tensor is read from memory once.
  */
-#include "backend/cpu/simd.h"
+#include "device/cpu/simd.h"
 #include "ops/lrn/lrn.h"
 
 #include <math.h>

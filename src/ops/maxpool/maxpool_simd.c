@@ -3,7 +3,7 @@
  * Forward each output looks at its window. Backward each input looks at the windows that it lies in and takes what
  * they have for it, so that dsrc is written once, from one end to the other, and never read.
  */
-#include "backend/cpu/simd.h"
+#include "device/cpu/simd.h"
 #include "ops/maxpool/maxpool.h"
 
 #include <math.h>

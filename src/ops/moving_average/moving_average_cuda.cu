@@ -2,7 +2,7 @@
  *
  * A network has two such vectors for each batch norm, a hundred in ResNet-50, and none is long: one launch does up to
  * MOST of them, a block each. */
-#include "backend/cuda/cuda.cuh"
+#include "device/cuda/cuda.cuh"
 #include "ops/moving_average/moving_average.h"
 
 enum { THREADS = 256, MOST = 64 }; /* 64 rows are within the 4 KB that parameters of a kernel always have */

@@ -1,7 +1,7 @@
 /* mse_cuda.cu - the mean of the squared differences, and its gradient, on an NVIDIA GPU. Prediction and target are
  * read in the types that they are stored in; the sum is taken in double. */
-#include "backend/cuda/quads.cuh"
-#include "backend/cuda/totals.cuh"
+#include "device/cuda/quads.cuh"
+#include "device/cuda/totals.cuh"
 
 enum { MSE_THREADS = 256 };
 

@@ -1,5 +1,5 @@
 /* multiply_cuda.cu - the product of two tensors, element by element, on GPUs. It is its own gradient. */
-#include "backend/cuda/elementwise.cuh"
+#include "device/cuda/elementwise.cuh"
 
 static __device__ float product(float x, float y, float)
 {

@@ -2,7 +2,7 @@
  *
  * A warp has a row. What a byte becomes is looked up in a table that every block makes for itself, so that it is
  * computed in doubles, as on the host, 256 times a channel and not for every pixel. */
-#include "backend/cuda/cuda.cuh"
+#include "device/cuda/cuda.cuh"
 
 extern "C" {
 #include "core/pixel.h"

@@ -1,5 +1,5 @@
 /* relu_cuda.cu - max(x, 0), min(max(x, 0), 6) and their gradients on GPUs. */
-#include "backend/cuda/elementwise.cuh"
+#include "device/cuda/elementwise.cuh"
 
 static __device__ float relu(float x, float, float)
 {

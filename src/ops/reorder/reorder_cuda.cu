@@ -6,7 +6,7 @@
  *     any other   element by element, in the order of the destination; so are floats in halves joined, which kernels
  *                 mostly read in their place
  */
-#include "backend/cuda/many.cuh"
+#include "device/cuda/many.cuh"
 
 extern "C" {
 #include "ops/reorder/reorder.h"

@@ -4,7 +4,7 @@
  * the same it is a copy; else x and y are transposed, in squares of SIDE that fit into registers. So are activations
  * between plain and blocked, and weights between the orders that the forward pass and the data gradient want.
  */
-#include "backend/cpu/simd.h"
+#include "device/cpu/simd.h"
 #include "ops/reorder/reorder.h"
 
 #include <string.h>

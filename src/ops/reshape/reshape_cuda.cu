@@ -1,5 +1,5 @@
 /* reshape_cuda.cu - the same elements under another shape, on GPUs: a copy, where the plan could not do without. */
-#include "backend/cuda/cuda.cuh"
+#include "device/cuda/cuda.cuh"
 
 static brasa_status run(const step *s)
 {

@@ -1,5 +1,5 @@
 /* rmsprop_cuda.cu - RMSprop on an NVIDIA GPU; the equations are those of rmsprop.c. */
-#include "backend/cuda/cuda.cuh"
+#include "device/cuda/cuda.cuh"
 
 extern "C" {
 #include "ops/rmsprop/rmsprop.h"

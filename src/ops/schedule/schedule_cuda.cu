@@ -1,5 +1,5 @@
 /* schedule_cuda.cu - the learning rate of a step, on GPUs: the counter that it depends on is there. */
-#include "backend/cuda/cuda.cuh"
+#include "device/cuda/cuda.cuh"
 #include "ops/schedule/schedule.h"
 
 static __global__ void schedule_kernel(const int64_t *steps, schedule_attr attr, float *rate)

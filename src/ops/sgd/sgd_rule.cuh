@@ -2,7 +2,7 @@
 #ifndef OPS_SGD_RULE_CUH
 #define OPS_SGD_RULE_CUH
 
-#include "backend/cuda/cuda.cuh"
+#include "device/cuda/cuda.cuh"
 
 extern "C" {
 #include "ops/sgd/sgd.h"

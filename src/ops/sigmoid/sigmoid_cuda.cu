@@ -1,5 +1,5 @@
 /* sigmoid_cuda.cu - 1 / (1 + exp(-x)) and its gradient on GPUs. */
-#include "backend/cuda/elementwise.cuh"
+#include "device/cuda/elementwise.cuh"
 
 static __device__ float sigmoid(float x, float, float)
 {

@@ -1,7 +1,7 @@
 /* softmax_cuda.cu - softmax and its gradient on an NVIDIA GPU.
  *
  * Probabilities are floats always: in 16 bits they would be wrong in the third digit, and they are few. */
-#include "backend/cuda/rows.cuh"
+#include "device/cuda/rows.cuh"
 
 template <class T, int ROW>
 static __global__ void __launch_bounds__(ROWS_THREADS) softmax_kernel(const T *src, float *dst, int64_t N, int64_t C)

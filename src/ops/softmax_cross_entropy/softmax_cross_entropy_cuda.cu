@@ -2,7 +2,7 @@
  *
  * Logits are read as they are stored; probabilities are floats, so that the gradient, which is what they lack of 0 or
  * 1, is right where they are close to it. Exponentials are added up in float, losses and weights in double. */
-#include "backend/cuda/rows.cuh"
+#include "device/cuda/rows.cuh"
 
 extern "C" {
 #include "ops/softmax_cross_entropy/softmax_cross_entropy.h"

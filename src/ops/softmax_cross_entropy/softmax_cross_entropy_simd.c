@@ -3,7 +3,7 @@
  * For the loss without smoothing and class weights, which is what nearly all networks have. The sum of a row's
  * exponentials is kept in float, in BLOCK running sums; the losses are added up in double, as the reference does.
  */
-#include "backend/cpu/simd.h"
+#include "device/cpu/simd.h"
 #include "ops/softmax_cross_entropy/softmax_cross_entropy.h"
 
 #include <math.h>

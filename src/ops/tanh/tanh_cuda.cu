@@ -1,5 +1,5 @@
 /* tanh_cuda.cu - the hyperbolic tangent and its gradient on GPUs. */
-#include "backend/cuda/elementwise.cuh"
+#include "device/cuda/elementwise.cuh"
 
 static __device__ float tanh_of(float x, float, float)
 {

@@ -1,5 +1,5 @@
 /* weighted_sum_cuda.cu - the sum of scalars, each times its weight, and its gradients on GPUs. */
-#include "backend/cuda/elementwise.cuh"
+#include "device/cuda/elementwise.cuh"
 #include "ops/weighted_sum/weighted_sum.h"
 
 typedef struct terms {
