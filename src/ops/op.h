@@ -216,6 +216,13 @@ int node_threads(const graph *g, const node *n);
  * for all where `work`, the total in simple operations, is too small to wake the pool for. Every item must be
  * computed the same way whatever the split is, so that results do not depend on the number of threads. */
 void step_for(const step *s, int64_t items, double work, void (*range)(const step *s, int64_t begin, int64_t end));
+/* Defines the kernel `f`, which does nothing else. */
+#define SPLIT_STEP(f, range, items, work)                                                                            \
+    static brasa_status f(const step *s)                                                                             \
+    {                                                                                                                \
+        step_for(s, items, work, range);                                                                             \
+        return BRASA_OK;                                                                                             \
+    }
 
 /* For work element by element: the layout of the first input of output 0's shape that is settled, which decides for
  * all of that shape; plain where there is none. Here, as backends are linked without common.c. */

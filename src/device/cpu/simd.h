@@ -46,6 +46,12 @@ static inline int64_t blocks_of(int64_t channels)
     return (channels + BLOCK - 1) / BLOCK;
 }
 
+/* Blocks of planes, each of one sample. */
+static inline int64_t planes_of(const shape *x)
+{
+    return x->dim[0] * blocks_of(x->dim[1]);
+}
+
 /* Lanes of a where the mask is set, of b elsewhere. */
 static inline vec vec_choose(veci mask, vec a, vec b)
 {

@@ -23,11 +23,7 @@ static void NAME(accumulate_range)(const step *s, int64_t begin, int64_t end)
 
 /* in: sum, src, samples in earlier parts (0: this is the first, the sum starts with it) [, factor (scalar)];
  * out: sum += factor x src */
-static brasa_status NAME(accumulate)(const step *s)
-{
-    step_for(s, s->out[0].count, (double)s->out[0].count, NAME(accumulate_range));
-    return BRASA_OK;
-}
+SPLIT_STEP(NAME(accumulate), NAME(accumulate_range), s->out[0].count, (double)s->out[0].count)
 
 static void NAME(mean_range)(const step *s, int64_t begin, int64_t end)
 {
@@ -40,11 +36,7 @@ static void NAME(mean_range)(const step *s, int64_t begin, int64_t end)
 }
 
 /* in: sum, divisor (scalar, real or i64); out: their quotient, which may be the sum itself */
-static brasa_status NAME(mean)(const step *s)
-{
-    step_for(s, s->out[0].count, (double)s->out[0].count, NAME(mean_range));
-    return BRASA_OK;
-}
+SPLIT_STEP(NAME(mean), NAME(mean_range), s->out[0].count, (double)s->out[0].count)
 
 #else
 

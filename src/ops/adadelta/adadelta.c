@@ -30,11 +30,7 @@ static void NAME(adadelta_range)(const step *s, int64_t begin, int64_t end)
     }
 }
 
-static brasa_status NAME(adadelta)(const step *s)
-{
-    step_for(s, s->out[0].count, (double)s->out[0].count * 10, NAME(adadelta_range)); /* roots are slow */
-    return BRASA_OK;
-}
+SPLIT_STEP(NAME(adadelta), NAME(adadelta_range), s->out[0].count, (double)s->out[0].count * 10) /* roots are slow */
 
 #else
 

@@ -35,11 +35,7 @@ static void NAME(adam_range)(const step *s, int64_t begin, int64_t end)
     }
 }
 
-static brasa_status NAME(adam)(const step *s)
-{
-    step_for(s, s->out[0].count, (double)s->out[0].count * 10, NAME(adam_range)); /* roots are slow */
-    return BRASA_OK;
-}
+SPLIT_STEP(NAME(adam), NAME(adam_range), s->out[0].count, (double)s->out[0].count * 10) /* roots are slow */
 
 #else
 

@@ -31,11 +31,7 @@ static void NAME(add_range)(const step *s, int64_t begin, int64_t end)
     }
 }
 
-static brasa_status NAME(add)(const step *s)
-{
-    step_for(s, s->out[0].count, (double)s->out[0].count * s->nin, NAME(add_range));
-    return BRASA_OK;
-}
+SPLIT_STEP(NAME(add), NAME(add_range), s->out[0].count, (double)s->out[0].count * s->nin)
 
 #else
 

@@ -73,11 +73,7 @@ static void NAME(batchnorm_train_range)(const step *s, int64_t begin, int64_t en
     }
 }
 
-static brasa_status NAME(batchnorm_train)(const step *s)
-{
-    step_for(s, s->in[0].shape.dim[1], (double)s->in[0].count * 7, NAME(batchnorm_train_range));
-    return BRASA_OK;
-}
+SPLIT_STEP(NAME(batchnorm_train), NAME(batchnorm_train_range), s->in[0].shape.dim[1], (double)s->in[0].count * 7)
 
 static void NAME(batchnorm_eval_range)(const step *s, int64_t begin, int64_t end)
 {
@@ -88,11 +84,7 @@ static void NAME(batchnorm_eval_range)(const step *s, int64_t begin, int64_t end
         NAME(normalize)(&v, c, &a, s->out[0].data, NAME(affine_of)(&v, &a, c, mean[c], var[c]), s->node->act);
 }
 
-static brasa_status NAME(batchnorm_eval)(const step *s)
-{
-    step_for(s, s->in[0].shape.dim[1], (double)s->in[0].count * 3, NAME(batchnorm_eval_range));
-    return BRASA_OK;
-}
+SPLIT_STEP(NAME(batchnorm_eval), NAME(batchnorm_eval_range), s->in[0].shape.dim[1], (double)s->in[0].count * 3)
 
 /* A channel's gradient. */
 typedef struct NAME(slope) {
@@ -195,11 +187,7 @@ static void NAME(batchnorm_grad_range)(const step *s, int64_t begin, int64_t end
     }
 }
 
-static brasa_status NAME(batchnorm_grad)(const step *s)
-{
-    step_for(s, s->in[0].shape.dim[1], (double)s->in[0].count * 9, NAME(batchnorm_grad_range));
-    return BRASA_OK;
-}
+SPLIT_STEP(NAME(batchnorm_grad), NAME(batchnorm_grad_range), s->in[0].shape.dim[1], (double)s->in[0].count * 9)
 
 #else
 

@@ -25,12 +25,8 @@ static void NAME(concat_range)(const step *s, int64_t begin, int64_t end)
     }
 }
 
-static brasa_status NAME(concat)(const step *s)
-{
-    const int64_t rows = shape_span(&s->out[0].shape, 0, ((const concat_attr *)s->attr)->axis);
-    step_for(s, rows, (double)s->out[0].count, NAME(concat_range));
-    return BRASA_OK;
-}
+SPLIT_STEP(NAME(concat), NAME(concat_range), shape_span(&s->out[0].shape, 0, ((const concat_attr *)s->attr)->axis),
+           (double)s->out[0].count)
 
 /* item: a row */
 static void NAME(slice_range)(const step *s, int64_t begin, int64_t end)
@@ -45,12 +41,8 @@ static void NAME(slice_range)(const step *s, int64_t begin, int64_t end)
         memcpy(dst + n * part, src + n * row, (size_t)part * sizeof(REAL));
 }
 
-static brasa_status NAME(slice)(const step *s)
-{
-    const int64_t rows = shape_span(&s->out[0].shape, 0, ((const slice_attr *)s->attr)->axis);
-    step_for(s, rows, (double)s->out[0].count, NAME(slice_range));
-    return BRASA_OK;
-}
+SPLIT_STEP(NAME(slice), NAME(slice_range), shape_span(&s->out[0].shape, 0, ((const slice_attr *)s->attr)->axis),
+           (double)s->out[0].count)
 
 #else
 

@@ -55,12 +55,7 @@ static void concat_range(const step *s, int64_t begin, int64_t end)
     }
 }
 
-static brasa_status concat(const step *s)
-{
-    const shape *whole = &s->out[0].shape;
-    step_for(s, whole->dim[0] * blocks_of(whole->dim[1]), (double)s->out[0].count, concat_range);
-    return BRASA_OK;
-}
+SPLIT_STEP(concat, concat_range, planes_of(&s->out[0].shape), (double)s->out[0].count)
 
 static void slice_range(const step *s, int64_t begin, int64_t end)
 {
@@ -76,12 +71,7 @@ static void slice_range(const step *s, int64_t begin, int64_t end)
     }
 }
 
-static brasa_status slice(const step *s)
-{
-    const shape *part = &s->out[0].shape;
-    step_for(s, part->dim[0] * blocks_of(part->dim[1]), (double)s->out[0].count, slice_range);
-    return BRASA_OK;
-}
+SPLIT_STEP(slice, slice_range, planes_of(&s->out[0].shape), (double)s->out[0].count)
 
 /* Along the channels, and each of the tensors has enough of them. */
 static bool all_blocked(const graph *g, const int *values, int count)

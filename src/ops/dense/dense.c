@@ -32,11 +32,7 @@ static void NAME(dense_range)(const step *s, int64_t begin, int64_t end)
     }
 }
 
-static brasa_status NAME(dense)(const step *s)
-{
-    step_for(s, s->out[0].count, (double)s->out[0].count * (double)dense_inputs(&s->in[0].shape), NAME(dense_range));
-    return BRASA_OK;
-}
+SPLIT_STEP(NAME(dense), NAME(dense_range), s->out[0].count, (double)s->out[0].count *dense_inputs(&s->in[0].shape))
 
 /* in: wei, ddst; out: dsrc = ddst x wei; item: a row of dsrc */
 static void NAME(dense_grad_data_range)(const step *s, int64_t begin, int64_t end)
@@ -54,12 +50,8 @@ static void NAME(dense_grad_data_range)(const step *s, int64_t begin, int64_t en
     }
 }
 
-static brasa_status NAME(dense_grad_data)(const step *s)
-{
-    const double work = (double)s->out[0].count * (double)s->in[0].shape.dim[0];
-    step_for(s, s->out[0].shape.dim[0], work, NAME(dense_grad_data_range));
-    return BRASA_OK;
-}
+SPLIT_STEP(NAME(dense_grad_data), NAME(dense_grad_data_range), s->out[0].shape.dim[0],
+           (double)s->out[0].count * s->in[0].shape.dim[0])
 
 /* in: src, ddst; out: dwei = ddst^T x src [, dbia]; item: a row of dwei */
 static void NAME(dense_grad_weights_range)(const step *s, int64_t begin, int64_t end)
@@ -81,12 +73,8 @@ static void NAME(dense_grad_weights_range)(const step *s, int64_t begin, int64_t
     }
 }
 
-static brasa_status NAME(dense_grad_weights)(const step *s)
-{
-    const double work = (double)s->out[0].count * (double)s->in[0].shape.dim[0];
-    step_for(s, s->out[0].shape.dim[0], work, NAME(dense_grad_weights_range));
-    return BRASA_OK;
-}
+SPLIT_STEP(NAME(dense_grad_weights), NAME(dense_grad_weights_range), s->out[0].shape.dim[0],
+           (double)s->out[0].count * s->in[0].shape.dim[0])
 
 #else
 

@@ -103,11 +103,7 @@ static void forward_range(const step *s, int64_t begin, int64_t end)
                   begin, end);
 }
 
-static brasa_status dense(const step *s)
-{
-    step_for(s, s->in[0].shape.dim[0], (double)s->in[0].shape.dim[0] * (double)s->in[1].count, forward_range);
-    return BRASA_OK;
-}
+SPLIT_STEP(dense, forward_range, s->in[0].shape.dim[0], (double)s->in[0].shape.dim[0] * (double)s->in[1].count)
 
 /* item: a sample; workspace: the weights in blocks of inputs, C / BLOCK x K x BLOCK */
 static void grad_data_range(const step *s, int64_t begin, int64_t end)

@@ -56,12 +56,8 @@ static void NAME(depthwise_grad_range)(const step *s, int64_t begin, int64_t end
     }
 }
 
-static brasa_status NAME(depthwise_grad)(const step *s)
-{
-    const double work = (double)s->in[2].count * (double)shape_span(&s->in[1].shape, 1, 4);
-    step_for(s, s->in[0].shape.dim[1], work, NAME(depthwise_grad_range));
-    return BRASA_OK;
-}
+SPLIT_STEP(NAME(depthwise_grad), NAME(depthwise_grad_range), s->in[0].shape.dim[1],
+           (double)s->in[2].count *shape_span(&s->in[1].shape, 1, 4))
 
 #else
 

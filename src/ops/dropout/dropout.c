@@ -30,11 +30,7 @@ static void NAME(dropout_range)(const step *s, int64_t begin, int64_t end)
     }
 }
 
-static brasa_status NAME(dropout)(const step *s)
-{
-    step_for(s, (dropout_first(s) % 4 + s->out[0].count + 3) / 4, dropout_work(s), NAME(dropout_range));
-    return BRASA_OK;
-}
+SPLIT_STEP(NAME(dropout), NAME(dropout_range), (dropout_first(s) % 4 + s->out[0].count + 3) / 4, dropout_work(s))
 
 #else
 

@@ -20,11 +20,7 @@ static void NAME(dropout_relu_grad_range)(const step *s, int64_t begin, int64_t 
     }
 }
 
-static brasa_status NAME(dropout_relu_grad)(const step *s)
-{
-    step_for(s, s->out[0].count, (double)s->out[0].count, NAME(dropout_relu_grad_range));
-    return BRASA_OK;
-}
+SPLIT_STEP(NAME(dropout_relu_grad), NAME(dropout_relu_grad_range), s->out[0].count, (double)s->out[0].count)
 
 #else
 

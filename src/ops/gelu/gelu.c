@@ -3,30 +3,22 @@
  * Hendrycks, Gimpel: "Gaussian error linear units", 2016. The gradient needs the input: the function is not
  * monotonic, so its output does not tell where it came from.
  */
+#include "ops/activation.h"
 #include "ops/gelu/gelu.h"
 
 #include <tgmath.h> /* erf, exp, tanh are those of REAL */
 
 #ifdef REAL
 
-static void NAME(gelu_range)(const step *s, int64_t begin, int64_t end)
+#define EXACT const bool exact = ((const gelu_attr *)s->attr)->approximate == APPROXIMATE_NONE
+
+static REAL NAME(bend)(REAL x)
 {
-    const REAL *src = s->in[0].data;
-    REAL *dst = s->out[0].data;
-    const bool exact = ((const gelu_attr *)s->attr)->approximate == APPROXIMATE_NONE;
-    for (int64_t i = begin; i < end; i++) {
-        const REAL x = src[i];
-        const REAL bend =
-            exact ? erf(x * (REAL)HALF_ROOT) : tanh((REAL)TANH_SLOPE * (x + (REAL)TANH_CUBE * x * x * x));
-        dst[i] = (REAL)0.5 * x * (1 + bend);
-    }
+    return tanh((REAL)TANH_SLOPE * (x + (REAL)TANH_CUBE * x * x * x));
 }
 
-static brasa_status NAME(gelu)(const step *s)
-{
-    step_for(s, s->out[0].count, (double)s->out[0].count * 10, NAME(gelu_range)); /* erf and tanh count as ten */
-    return BRASA_OK;
-}
+FORWARD(gelu, 10, EXACT, /* erf and tanh count as ten */
+        (REAL)0.5 * x * (1 + (exact ? erf(x * (REAL)HALF_ROOT) : NAME(bend)(x))))
 
 /* The derivative at x. */
 static REAL NAME(slope_exact)(REAL x)
@@ -37,26 +29,14 @@ static REAL NAME(slope_exact)(REAL x)
 
 static REAL NAME(slope_tanh)(REAL x)
 {
-    const REAL t = tanh((REAL)TANH_SLOPE * (x + (REAL)TANH_CUBE * x * x * x));
+    const REAL t = NAME(bend)(x);
     const REAL dt = (1 - t * t) * (REAL)TANH_SLOPE * (1 + (REAL)(3 * TANH_CUBE) * x * x);
     return (REAL)0.5 * (1 + t + x * dt);
 }
 
-/* in: src, ddst; out: dsrc */
-static void NAME(gelu_grad_range)(const step *s, int64_t begin, int64_t end)
-{
-    const REAL *src = s->in[0].data, *ddst = s->in[1].data;
-    REAL *dsrc = s->out[0].data;
-    const bool exact = ((const gelu_attr *)s->attr)->approximate == APPROXIMATE_NONE;
-    for (int64_t i = begin; i < end; i++)
-        dsrc[i] = ddst[i] * (exact ? NAME(slope_exact)(src[i]) : NAME(slope_tanh)(src[i]));
-}
-
-static brasa_status NAME(gelu_grad)(const step *s)
-{
-    step_for(s, s->out[0].count, (double)s->out[0].count * 20, NAME(gelu_grad_range));
-    return BRASA_OK;
-}
+/* y is the input */
+BACKWARD(gelu_grad, 20, EXACT, (exact ? NAME(slope_exact)(y) : NAME(slope_tanh)(y)) * d)
+#undef EXACT
 
 #else
 
@@ -92,14 +72,10 @@ static const op_case cases[] = {
 static const op_def gelu_op = {
     .name = "gelu",
     .help = "x times the share of a normal distribution below x",
-    .min_in = 1,
-    .max_in = 1,
     .attr_size = sizeof(gelu_attr),
     .fields = fields,
-    .infer = infer_same,
     .grad = grad,
-    .in_place = 1,
-    .elementwise = true,
+    ACTIVATION_FIELDS,
     .cases = cases,
 };
 

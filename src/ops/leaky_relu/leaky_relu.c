@@ -1,36 +1,13 @@
 /* leaky_relu.c - x where x > 0, slope * x elsewhere. The slope is not negative, so the output tells the sign of the
  * input: the gradient is computed from it, and the input may be overwritten. NaN stays NaN. */
-#include "ops/op.h"
+#include "ops/activation.h"
 
 #ifdef REAL
 
-static void NAME(leaky_relu_range)(const step *s, int64_t begin, int64_t end)
-{
-    const REAL slope = (REAL) * (const double *)s->attr, *src = s->in[0].data;
-    REAL *dst = s->out[0].data;
-    for (int64_t i = begin; i < end; i++)
-        dst[i] = src[i] <= 0 ? slope * src[i] : src[i];
-}
-
-static brasa_status NAME(leaky_relu)(const step *s)
-{
-    step_for(s, s->out[0].count, (double)s->out[0].count, NAME(leaky_relu_range));
-    return BRASA_OK;
-}
-
-static void NAME(leaky_relu_grad_range)(const step *s, int64_t begin, int64_t end)
-{
-    const REAL slope = (REAL) * (const double *)s->attr, *dst = s->in[0].data, *ddst = s->in[1].data;
-    REAL *dsrc = s->out[0].data;
-    for (int64_t i = begin; i < end; i++)
-        dsrc[i] = dst[i] <= 0 ? slope * ddst[i] : ddst[i];
-}
-
-static brasa_status NAME(leaky_relu_grad)(const step *s)
-{
-    step_for(s, s->out[0].count, (double)s->out[0].count, NAME(leaky_relu_grad_range));
-    return BRASA_OK;
-}
+#define SLOPE const REAL slope = (REAL) * (const double *)s->attr
+FORWARD(leaky_relu, 1, SLOPE, x <= 0 ? slope * x : x)
+BACKWARD(leaky_relu_grad, 1, SLOPE, y <= 0 ? slope * d : d)
+#undef SLOPE
 
 #else
 
@@ -65,14 +42,10 @@ static const op_case cases[] = {
 static const op_def leaky_relu_op = {
     .name = "leaky_relu",
     .help = "x where x > 0, slope * x elsewhere",
-    .min_in = 1,
-    .max_in = 1,
     .attr_size = sizeof(double),
     .fields = fields,
-    .infer = infer_same,
     .grad = grad,
-    .in_place = 1,
-    .elementwise = true,
+    ACTIVATION_FIELDS,
     .cases = cases,
 };
 

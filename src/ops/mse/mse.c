@@ -50,11 +50,7 @@ static void NAME(mse_grad_range)(const step *s, int64_t begin, int64_t end)
         dx[i] = factor * (x[i] - y[i]);
 }
 
-static brasa_status NAME(mse_grad)(const step *s)
-{
-    step_for(s, s->out[0].count, (double)s->out[0].count, NAME(mse_grad_range));
-    return BRASA_OK;
-}
+SPLIT_STEP(NAME(mse_grad), NAME(mse_grad_range), s->out[0].count, (double)s->out[0].count)
 
 #else
 

@@ -11,11 +11,7 @@ static void NAME(multiply_range)(const step *s, int64_t begin, int64_t end)
         dst[i] = a[i] * b[i];
 }
 
-static brasa_status NAME(multiply)(const step *s)
-{
-    step_for(s, s->out[0].count, (double)s->out[0].count, NAME(multiply_range));
-    return BRASA_OK;
-}
+SPLIT_STEP(NAME(multiply), NAME(multiply_range), s->out[0].count, (double)s->out[0].count)
 
 #else
 

@@ -1,22 +1,10 @@
 /* relu.c - max(x, 0) and min(max(x, 0), 6). NaN stays NaN, as in PyTorch. Both gradients are computed from the
  * output, so that the input may be overwritten. */
-#include "ops/op.h"
+#include "ops/activation.h"
 
 #ifdef REAL
 
-static void NAME(relu_range)(const step *s, int64_t begin, int64_t end)
-{
-    const REAL *src = s->in[0].data;
-    REAL *dst = s->out[0].data;
-    for (int64_t i = begin; i < end; i++)
-        dst[i] = src[i] <= 0 ? 0 : src[i];
-}
-
-static brasa_status NAME(relu)(const step *s)
-{
-    step_for(s, s->out[0].count, (double)s->out[0].count, NAME(relu_range));
-    return BRASA_OK;
-}
+FORWARD(relu, 1, , x <= 0 ? 0 : x)
 
 /* dsrc = ddst where dst > 0. Both are read whatever comes of it: so there is no branch, and the compiler can use
  * vectors. They may be parts: then it goes sample by sample, and those of number n lie n gaps further on. */
@@ -37,41 +25,10 @@ static void NAME(relu_grad_range)(const step *s, int64_t begin, int64_t end)
     }
 }
 
-static brasa_status NAME(relu_grad)(const step *s)
-{
-    step_for(s, s->out[0].count, (double)s->out[0].count, NAME(relu_grad_range));
-    return BRASA_OK;
-}
+SPLIT_STEP(NAME(relu_grad), NAME(relu_grad_range), s->out[0].count, (double)s->out[0].count)
 
-static void NAME(relu6_range)(const step *s, int64_t begin, int64_t end)
-{
-    const REAL *src = s->in[0].data;
-    REAL *dst = s->out[0].data;
-    for (int64_t i = begin; i < end; i++)
-        dst[i] = src[i] <= 0 ? 0 : src[i] >= 6 ? 6 : src[i];
-}
-
-static brasa_status NAME(relu6)(const step *s)
-{
-    step_for(s, s->out[0].count, (double)s->out[0].count, NAME(relu6_range));
-    return BRASA_OK;
-}
-
-static void NAME(relu6_grad_range)(const step *s, int64_t begin, int64_t end)
-{
-    const REAL *dst = s->in[0].data, *ddst = s->in[1].data;
-    REAL *dsrc = s->out[0].data;
-    for (int64_t i = begin; i < end; i++) {
-        const REAL d = ddst[i];
-        dsrc[i] = ((dst[i] <= 0) | (dst[i] >= 6)) ? 0 : d;
-    }
-}
-
-static brasa_status NAME(relu6_grad)(const step *s)
-{
-    step_for(s, s->out[0].count, (double)s->out[0].count, NAME(relu6_grad_range));
-    return BRASA_OK;
-}
+FORWARD(relu6, 1, , x <= 0 ? 0 : x >= 6 ? 6 : x)
+BACKWARD(relu6_grad, 1, , ((y <= 0) | (y >= 6)) ? 0 : d)
 
 #else
 
@@ -90,24 +47,16 @@ static void grad(grad_args *a)
 const op_def relu_op = {
     .name = "relu",
     .help = "max(x, 0)",
-    .min_in = 1,
-    .max_in = 1,
-    .infer = infer_same,
     .grad = grad,
-    .in_place = 1,
-    .elementwise = true,
+    ACTIVATION_FIELDS,
     .cases = elementwise_cases,
 };
 
 const op_def relu6_op = {
     .name = "relu6",
     .help = "min(max(x, 0), 6)",
-    .min_in = 1,
-    .max_in = 1,
-    .infer = infer_same,
     .grad = grad,
-    .in_place = 1,
-    .elementwise = true,
+    ACTIVATION_FIELDS,
     .cases = elementwise_cases,
 };
 

@@ -34,11 +34,7 @@ static void NAME(rmsprop_range)(const step *s, int64_t begin, int64_t end)
     }
 }
 
-static brasa_status NAME(rmsprop)(const step *s)
-{
-    step_for(s, s->out[0].count, (double)s->out[0].count * 10, NAME(rmsprop_range)); /* roots are slow */
-    return BRASA_OK;
-}
+SPLIT_STEP(NAME(rmsprop), NAME(rmsprop_range), s->out[0].count, (double)s->out[0].count * 10) /* roots are slow */
 
 #else
 

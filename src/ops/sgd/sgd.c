@@ -34,12 +34,8 @@ static void NAME(sgd_momentum_range)(const step *s, int64_t begin, int64_t end)
     }
 }
 
-static brasa_status NAME(sgd)(const step *s)
-{
-    const double work = (double)s->out[0].count * s->nout;
-    step_for(s, s->out[0].count, work, s->nout > 1 ? NAME(sgd_momentum_range) : NAME(sgd_plain_range));
-    return BRASA_OK;
-}
+SPLIT_STEP(NAME(sgd), s->nout > 1 ? NAME(sgd_momentum_range) : NAME(sgd_plain_range), s->out[0].count,
+           (double)s->out[0].count * s->nout)
 
 #else
 

@@ -128,11 +128,8 @@ static void NAME(softmax_cross_entropy_grad_range)(const step *s, int64_t begin,
     }
 }
 
-static brasa_status NAME(softmax_cross_entropy_grad)(const step *s)
-{
-    step_for(s, s->out[0].shape.dim[0], (double)s->out[0].count, NAME(softmax_cross_entropy_grad_range));
-    return BRASA_OK;
-}
+SPLIT_STEP(NAME(softmax_cross_entropy_grad), NAME(softmax_cross_entropy_grad_range), s->out[0].shape.dim[0],
+           (double)s->out[0].count)
 
 #else
 
