@@ -23,6 +23,12 @@ brasa_status window_infer(infer_args *a, window_attr *t, int64_t channels);
 /* The same for pooling: dilation is 1, a stride of 0 becomes the size, and no window may lie in the padding alone. */
 brasa_status window_infer_pool(infer_args *a, window_attr *t);
 
+/* Taps of so many windows. */
+static inline double window_taps(const window_attr *t, int64_t windows)
+{
+    return (double)windows * t->size.h * t->size.w;
+}
+
 /* One axis: tap t of output o sees input o * stride - before + t * dilation. */
 typedef struct window {
     int64_t in, out;

@@ -8,72 +8,14 @@
 
 #ifdef REAL
 
-/* One plane: dst = means of src. */
-static void NAME(adaptive_plane)(const axis *y, const axis *x, const REAL *src, REAL *dst)
-{
-    for (int64_t oy = 0; oy < y->out; oy++) {
-        const span rows = axis_inputs(y, oy);
-        for (int64_t ox = 0; ox < x->out; ox++) {
-            const span columns = axis_inputs(x, ox);
-            REAL sum = 0;
-            for (int64_t iy = rows.lo; iy < rows.hi; iy++)
-                for (int64_t ix = columns.lo; ix < columns.hi; ix++)
-                    sum += src[iy * x->in + ix];
-            *dst++ = sum / (REAL)(span_size(rows) * span_size(columns));
-        }
-    }
-}
+#define NUMBER REAL
+#define SCALAR REAL
+#include "ops/means.h"
 
-/* One plane: dsrc = what each mean hands back to its pixels. */
-static void NAME(adaptive_grad_plane)(const axis *y, const axis *x, const REAL *ddst, REAL *dsrc)
-{
-    for (int64_t i = 0; i < y->in * x->in; i++)
-        dsrc[i] = 0;
-    for (int64_t oy = 0; oy < y->out; oy++) {
-        const span rows = axis_inputs(y, oy);
-        for (int64_t ox = 0; ox < x->out; ox++) {
-            const span columns = axis_inputs(x, ox);
-            const REAL part = *ddst++ / (REAL)(span_size(rows) * span_size(columns));
-            for (int64_t iy = rows.lo; iy < rows.hi; iy++)
-                for (int64_t ix = columns.lo; ix < columns.hi; ix++)
-                    dsrc[iy * x->in + ix] += part;
-        }
-    }
-}
-
-/* in: src; out: dst; item: a plane, here and below */
-static void NAME(adaptive_avgpool_range)(const step *s, int64_t begin, int64_t end)
-{
-    const shape *in = &s->in[0].shape, *out = &s->out[0].shape;
-    const axis y = {in->dim[2], out->dim[2]}, x = {in->dim[3], out->dim[3]};
-    const int64_t HW = y.in * x.in, P = y.out * x.out;
-    for (int64_t i = begin; i < end; i++)
-        NAME(adaptive_plane)(&y, &x, (const REAL *)s->in[0].data + i * HW, (REAL *)s->out[0].data + i * P);
-}
-
-static brasa_status NAME(adaptive_avgpool)(const step *s)
-{
-    const double work = adaptive_work(&s->in[0].shape, &s->out[0].shape);
-    step_for(s, shape_span(&s->out[0].shape, 0, 2), work, NAME(adaptive_avgpool_range));
-    return BRASA_OK;
-}
-
-/* in: ddst; out: dsrc */
-static void NAME(adaptive_avgpool_grad_range)(const step *s, int64_t begin, int64_t end)
-{
-    const shape *in = &s->out[0].shape, *out = &s->in[0].shape;
-    const axis y = {in->dim[2], out->dim[2]}, x = {in->dim[3], out->dim[3]};
-    const int64_t HW = y.in * x.in, P = y.out * x.out;
-    for (int64_t i = begin; i < end; i++)
-        NAME(adaptive_grad_plane)(&y, &x, (const REAL *)s->in[0].data + i * P, (REAL *)s->out[0].data + i * HW);
-}
-
-static brasa_status NAME(adaptive_avgpool_grad)(const step *s)
-{
-    const double work = adaptive_work(&s->out[0].shape, &s->in[0].shape);
-    step_for(s, shape_span(&s->out[0].shape, 0, 2), work, NAME(adaptive_avgpool_grad_range));
-    return BRASA_OK;
-}
+SPLIT_STEP(NAME(adaptive_avgpool), NAME(means_range), shape_span(&s->out[0].shape, 0, 2),
+           adaptive_work(&s->in[0].shape, &s->out[0].shape))
+SPLIT_STEP(NAME(adaptive_avgpool_grad), NAME(means_grad_range), shape_span(&s->out[0].shape, 0, 2),
+           adaptive_work(&s->out[0].shape, &s->in[0].shape))
 
 #else
 

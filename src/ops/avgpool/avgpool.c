@@ -8,74 +8,14 @@
 
 #ifdef REAL
 
-/* One plane: dst = means of src. */
-static void NAME(avgpool_plane)(const avgpool_attr *t, const window *y, const window *x, const REAL *src, REAL *dst)
-{
-    for (int64_t oy = 0; oy < y->out; oy++) {
-        const span rows = window_inputs(y, oy);
-        for (int64_t ox = 0; ox < x->out; ox++) {
-            const span columns = window_inputs(x, ox);
-            REAL sum = 0;
-            for (int64_t iy = rows.lo; iy < rows.hi; iy++)
-                for (int64_t ix = columns.lo; ix < columns.hi; ix++)
-                    sum += src[iy * x->in + ix];
-            *dst++ = sum / (REAL)(avgpool_pixels(t, y, oy) * avgpool_pixels(t, x, ox));
-        }
-    }
-}
+#define NUMBER REAL
+#define SCALAR REAL
+#include "ops/means.h"
 
-/* One plane: dsrc = what each window hands back to its pixels. */
-static void NAME(avgpool_grad_plane)(const avgpool_attr *t, const window *y, const window *x, const REAL *ddst,
-                                     REAL *dsrc)
-{
-    for (int64_t i = 0; i < y->in * x->in; i++)
-        dsrc[i] = 0;
-    for (int64_t oy = 0; oy < y->out; oy++) {
-        const span rows = window_inputs(y, oy);
-        for (int64_t ox = 0; ox < x->out; ox++) {
-            const span columns = window_inputs(x, ox);
-            const REAL part = *ddst++ / (REAL)(avgpool_pixels(t, y, oy) * avgpool_pixels(t, x, ox));
-            for (int64_t row = rows.lo * x->in; row < rows.hi * x->in; row += x->in)
-                for (int64_t ix = columns.lo; ix < columns.hi; ix++)
-                    dsrc[row + ix] += part;
-        }
-    }
-}
-
-/* in: src; out: dst; item: a plane, here and below */
-static void NAME(avgpool_range)(const step *s, int64_t begin, int64_t end)
-{
-    const avgpool_attr *t = s->attr;
-    const shape *in = &s->in[0].shape, *out = &s->out[0].shape;
-    const window y = window_y(&t->window, in, out), x = window_x(&t->window, in, out);
-    const int64_t HW = y.in * x.in, P = y.out * x.out;
-    for (int64_t i = begin; i < end; i++)
-        NAME(avgpool_plane)(t, &y, &x, (const REAL *)s->in[0].data + i * HW, (REAL *)s->out[0].data + i * P);
-}
-
-static brasa_status NAME(avgpool)(const step *s)
-{
-    step_for(s, shape_span(&s->out[0].shape, 0, 2), avgpool_work(s->attr, s->out[0].count), NAME(avgpool_range));
-    return BRASA_OK;
-}
-
-/* in: ddst; out: dsrc */
-static void NAME(avgpool_grad_range)(const step *s, int64_t begin, int64_t end)
-{
-    const avgpool_attr *t = s->attr;
-    const shape *in = &s->out[0].shape, *out = &s->in[0].shape;
-    const window y = window_y(&t->window, in, out), x = window_x(&t->window, in, out);
-    const int64_t HW = y.in * x.in, P = y.out * x.out;
-    for (int64_t i = begin; i < end; i++)
-        NAME(avgpool_grad_plane)(t, &y, &x, (const REAL *)s->in[0].data + i * P, (REAL *)s->out[0].data + i * HW);
-}
-
-static brasa_status NAME(avgpool_grad)(const step *s)
-{
-    const double work = (double)s->out[0].count + avgpool_work(s->attr, s->in[0].count);
-    step_for(s, shape_span(&s->out[0].shape, 0, 2), work, NAME(avgpool_grad_range));
-    return BRASA_OK;
-}
+SPLIT_STEP(NAME(avgpool), NAME(means_range), shape_span(&s->out[0].shape, 0, 2),
+           window_taps(s->attr, s->out[0].count))
+SPLIT_STEP(NAME(avgpool_grad), NAME(means_grad_range), shape_span(&s->out[0].shape, 0, 2),
+           (double)s->out[0].count + window_taps(s->attr, s->in[0].count))
 
 /* in: src; out: dst */
 static void NAME(global_avgpool_range)(const step *s, int64_t begin, int64_t end)
@@ -91,11 +31,7 @@ static void NAME(global_avgpool_range)(const step *s, int64_t begin, int64_t end
     }
 }
 
-static brasa_status NAME(global_avgpool)(const step *s)
-{
-    step_for(s, s->out[0].count, (double)s->in[0].count, NAME(global_avgpool_range));
-    return BRASA_OK;
-}
+SPLIT_STEP(NAME(global_avgpool), NAME(global_avgpool_range), s->out[0].count, (double)s->in[0].count)
 
 /* in: ddst; out: dsrc */
 static void NAME(global_avgpool_grad_range)(const step *s, int64_t begin, int64_t end)
@@ -110,11 +46,7 @@ static void NAME(global_avgpool_grad_range)(const step *s, int64_t begin, int64_
     }
 }
 
-static brasa_status NAME(global_avgpool_grad)(const step *s)
-{
-    step_for(s, s->in[0].count, (double)s->out[0].count, NAME(global_avgpool_grad_range));
-    return BRASA_OK;
-}
+SPLIT_STEP(NAME(global_avgpool_grad), NAME(global_avgpool_grad_range), s->in[0].count, (double)s->out[0].count)
 
 #else
 
@@ -166,7 +98,7 @@ static void grad_global(grad_args *a)
 
 static op_cost cost(const graph *g, const node *n)
 {
-    return (op_cost){avgpool_work(n->attr, shape_count(&g->values[n->out[0]].shape))};
+    return (op_cost){window_taps(n->attr, shape_count(&g->values[n->out[0]].shape))};
 }
 
 static op_cost cost_global(const graph *g, const node *n)

@@ -2,93 +2,15 @@
 #include "device/cpu/simd.h"
 #include "ops/avgpool/avgpool.h"
 
-typedef struct pooling {
-    const avgpool_attr *attr;
-    window y, x;
-} pooling;
-
-static pooling pooling_of(const avgpool_attr *t, const shape *src, const shape *dst)
-{
-    return (pooling){.attr = t, .y = window_y(&t->window, src, dst), .x = window_x(&t->window, src, dst)};
-}
-
-static float divisor(const pooling *p, int64_t oy, int64_t ox)
-{
-    return (float)(avgpool_pixels(p->attr, &p->y, oy) * avgpool_pixels(p->attr, &p->x, ox));
-}
+#define NUMBER  vec
+#define SCALAR  float
+#define NAME(f) f
+#include "ops/means.h"
 
 /* item: a block of planes, here and below */
-static void avgpool_range(const step *s, int64_t begin, int64_t end)
-{
-    const pooling p = pooling_of(s->attr, &s->in[0].shape, &s->out[0].shape);
-    const int64_t W = p.x.in;
-    vec *dst = (vec *)s->out[0].data + begin * p.y.out * p.x.out;
-    for (int64_t item = begin; item < end; item++) {
-        const vec *src = (const vec *)s->in[0].data + item * p.y.in * W;
-        for (int64_t oy = 0; oy < p.y.out; oy++) {
-            const span rows = window_inputs(&p.y, oy);
-            for (int64_t ox = 0; ox < p.x.out; ox++) {
-                const span columns = window_inputs(&p.x, ox);
-                vec sum = {0};
-                for (int64_t iy = rows.lo; iy < rows.hi; iy++)
-                    for (int64_t ix = columns.lo; ix < columns.hi; ix++)
-                        sum += src[iy * W + ix];
-                *dst++ = sum / divisor(&p, oy, ox);
-            }
-        }
-    }
-}
-
-static brasa_status avgpool(const step *s)
-{
-    const shape *out = &s->out[0].shape;
-    step_for(s, out->dim[0] * blocks_of(out->dim[1]), avgpool_work(s->attr, s->out[0].count), avgpool_range);
-    return BRASA_OK;
-}
-
-static void clear_rows(vec *dsrc, int64_t W, int64_t from, int64_t to)
-{
-    for (int64_t i = from * W; i < to * W; i++)
-        dsrc[i] = (vec){0};
-}
-
-/* What the windows of one output row hand back to their pixels. */
-static void spread_row(const pooling *p, int64_t oy, const vec *ddst, vec *dsrc)
-{
-    const span rows = window_inputs(&p->y, oy);
-    for (int64_t ox = 0; ox < p->x.out; ox++) {
-        const span columns = window_inputs(&p->x, ox);
-        const vec part = ddst[ox] / divisor(p, oy, ox);
-        for (int64_t iy = rows.lo; iy < rows.hi; iy++)
-            for (int64_t ix = columns.lo; ix < columns.hi; ix++)
-                dsrc[iy * p->x.in + ix] += part;
-    }
-}
-
-static void avgpool_grad_range(const step *s, int64_t begin, int64_t end)
-{
-    const pooling p = pooling_of(s->attr, &s->out[0].shape, &s->in[0].shape);
-    const vec *ddst = (const vec *)s->in[0].data + begin * p.y.out * p.x.out;
-    for (int64_t item = begin; item < end; item++) {
-        vec *dsrc = (vec *)s->out[0].data + item * p.y.in * p.x.in;
-        int64_t clear = 0; /* rows before it are begun: just before their first use, so that they are in the cache */
-        for (int64_t oy = 0; oy < p.y.out; oy++, ddst += p.x.out) {
-            const int64_t needed = window_inputs(&p.y, oy).hi;
-            clear_rows(dsrc, p.x.in, clear, needed);
-            clear = needed > clear ? needed : clear;
-            spread_row(&p, oy, ddst, dsrc);
-        }
-        clear_rows(dsrc, p.x.in, clear, p.y.in);
-    }
-}
-
-static brasa_status avgpool_grad(const step *s)
-{
-    const shape *out = &s->out[0].shape;
-    const double work = (double)s->out[0].count + avgpool_work(s->attr, s->in[0].count);
-    step_for(s, out->dim[0] * blocks_of(out->dim[1]), work, avgpool_grad_range);
-    return BRASA_OK;
-}
+SPLIT_STEP(avgpool, means_range, planes_of(&s->out[0].shape), window_taps(s->attr, s->out[0].count))
+SPLIT_STEP(avgpool_grad, means_grad_range, planes_of(&s->out[0].shape),
+           (double)s->out[0].count + window_taps(s->attr, s->in[0].count))
 
 /* Rows are summed up by themselves: the sum of a large plane is more exact so, and additions wait less. */
 static void global_avgpool_range(const step *s, int64_t begin, int64_t end)
@@ -108,12 +30,7 @@ static void global_avgpool_range(const step *s, int64_t begin, int64_t end)
     }
 }
 
-static brasa_status global_avgpool(const step *s)
-{
-    const shape *in = &s->in[0].shape;
-    step_for(s, in->dim[0] * blocks_of(in->dim[1]), (double)s->in[0].count, global_avgpool_range);
-    return BRASA_OK;
-}
+SPLIT_STEP(global_avgpool, global_avgpool_range, planes_of(&s->in[0].shape), (double)s->in[0].count)
 
 static void global_avgpool_grad_range(const step *s, int64_t begin, int64_t end)
 {
@@ -127,12 +44,7 @@ static void global_avgpool_grad_range(const step *s, int64_t begin, int64_t end)
     }
 }
 
-static brasa_status global_avgpool_grad(const step *s)
-{
-    const shape *out = &s->out[0].shape;
-    step_for(s, out->dim[0] * blocks_of(out->dim[1]), (double)s->out[0].count, global_avgpool_grad_range);
-    return BRASA_OK;
-}
+SPLIT_STEP(global_avgpool_grad, global_avgpool_grad_range, planes_of(&s->out[0].shape), (double)s->out[0].count)
 
 const kernel SIMD_TABLE(avgpool)[] = {
     SIMD_KERNEL(avgpool_op, avgpool),

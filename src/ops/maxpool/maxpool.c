@@ -51,13 +51,8 @@ static void NAME(maxpool_range)(const step *s, int64_t begin, int64_t end)
     }
 }
 
-static brasa_status NAME(maxpool)(const step *s)
-{
-    const window_attr *t = s->attr;
-    const double work = (double)s->out[0].count * t->size.h * t->size.w;
-    step_for(s, shape_span(&s->out[0].shape, 0, 2), work, NAME(maxpool_range));
-    return BRASA_OK;
-}
+SPLIT_STEP(NAME(maxpool), NAME(maxpool_range), shape_span(&s->out[0].shape, 0, 2),
+           window_taps(s->attr, s->out[0].count))
 
 /* in: winner (i32), ddst; out: dsrc; item: a plane of dsrc */
 static void NAME(maxpool_grad_range)(const step *s, int64_t begin, int64_t end)
@@ -74,11 +69,7 @@ static void NAME(maxpool_grad_range)(const step *s, int64_t begin, int64_t end)
     }
 }
 
-static brasa_status NAME(maxpool_grad)(const step *s)
-{
-    step_for(s, shape_span(&s->out[0].shape, 0, 2), (double)s->out[0].count, NAME(maxpool_grad_range));
-    return BRASA_OK;
-}
+SPLIT_STEP(NAME(maxpool_grad), NAME(maxpool_grad_range), shape_span(&s->out[0].shape, 0, 2), (double)s->out[0].count)
 
 #else
 
@@ -115,8 +106,7 @@ static void grad(grad_args *a)
 
 static op_cost cost(const graph *g, const node *n)
 {
-    const window_attr *t = n->attr;
-    return (op_cost){(double)shape_count(&g->values[n->out[0]].shape) * t->size.h * t->size.w};
+    return (op_cost){window_taps(n->attr, shape_count(&g->values[n->out[0]].shape))};
 }
 
 static const op_case cases[] = {

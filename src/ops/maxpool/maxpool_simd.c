@@ -80,13 +80,7 @@ static void maxpool_range(const step *s, int64_t begin, int64_t end)
     vec_stream_end(stream);
 }
 
-static brasa_status maxpool(const step *s)
-{
-    const shape *out = &s->out[0].shape;
-    const window_attr *t = s->attr;
-    step_for(s, out->dim[0] * blocks_of(out->dim[1]), (double)s->out[0].count * t->size.h * t->size.w, maxpool_range);
-    return BRASA_OK;
-}
+SPLIT_STEP(maxpool, maxpool_range, planes_of(&s->out[0].shape), window_taps(s->attr, s->out[0].count))
 
 /* --- gradient ------------------------------------------------------------------------------------------------ */
 
@@ -137,14 +131,8 @@ static void maxpool_grad_range(const step *s, int64_t begin, int64_t end)
     vec_stream_end(stream);
 }
 
-static brasa_status maxpool_grad(const step *s)
-{
-    const shape *out = &s->out[0].shape;
-    const window_attr *t = s->attr;
-    const double work = (double)s->out[0].count + (double)s->in[1].count * t->size.h * t->size.w;
-    step_for(s, out->dim[0] * blocks_of(out->dim[1]), work, maxpool_grad_range);
-    return BRASA_OK;
-}
+SPLIT_STEP(maxpool_grad, maxpool_grad_range, planes_of(&s->out[0].shape),
+           (double)s->out[0].count + window_taps(s->attr, s->in[1].count))
 
 const kernel SIMD_TABLE(maxpool)[] = {
     SIMD_KERNEL(maxpool_op, maxpool),
