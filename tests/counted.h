@@ -1,5 +1,5 @@
-/* counted.h - for tests of one thread that must give back all they took: a context whose memory is counted, made
- * before each test and looked at after it. */
+/* counted.h - for tests of one thread that must give back all they took: a context whose memory is counted, with a
+ * pool. A file says AROUND_EACH(start, stop); a test may start anew. */
 #ifndef TEST_COUNTED_H
 #define TEST_COUNTED_H
 
@@ -7,21 +7,30 @@
 #include "heap.h"
 #include "test.h"
 
+#include "core/pool.h"
+
 static heap memory;
 static brasa_context *ctx;
+static pool scratch;
+
+static void stop(void)
+{
+    if (!ctx)
+        return;
+    pool_free(&scratch);
+    brasa_context_free(ctx);
+    ctx = NULL;
+    CHECK_INT(memory.live, 0);
+}
 
 static void start(void)
 {
+    stop();
     memory = (heap){0};
     brasa_context_options o = {.threads = 1, .alloc = heap_alloc, .release = heap_release, .user = &memory};
     if (!CHECK(brasa_context_new(&o, &ctx) == BRASA_OK))
         exit(1);
-}
-
-static void stop(void)
-{
-    brasa_context_free(ctx);
-    CHECK_INT(memory.live, 0);
+    scratch = (pool){.ctx = ctx};
 }
 
 #endif

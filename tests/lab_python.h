@@ -18,4 +18,10 @@ static inline const char *find_python(void)
     return path[0] ? path : NULL;
 }
 
+#define PYTHON_OR_SKIP()                                                                                             \
+    do                                                                                                               \
+        if (!find_python())                                                                                          \
+            SKIP("no python3");                                                                                      \
+    while (0)
+
 #endif

@@ -44,6 +44,12 @@ static inline void drop(kept *k)
     *k = (kept){0};
 }
 
+static inline kept *anew(kept *k)
+{
+    drop(k);
+    return k;
+}
+
 /* Also into the folder that BRASA_PAGES names, as name.html. */
 static inline void save(const char *name, const kept *k)
 {

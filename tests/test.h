@@ -15,6 +15,9 @@
  * A test driven by a table says CASE("%s", row->name) before each row: every row then counts as a case of its own.
  * SKIP("no such device") leaves a case. All but SKIP and REQUIRE may stand in helper functions too.
  *
+ * AROUND_EACH(begin, end), once in a file, names what runs before and after every test (NULL: nothing). A test whose
+ * begin fails or skips does not run; end runs however a test was left, so a test need not clean up.
+ *
  * The program runs every test, or those whose name contains its argument; -v names each case; the last line is
  * `N passed, N failed[, N skipped]`, and the exit code tells whether any failed (1) or all were skipped (77, which
  * ctest shows as such).
@@ -36,11 +39,12 @@ typedef struct test {
 } test;
 
 static struct {
-    test *first, **end, *now;
+    test *first, **last, *now;
+    void (*begin)(void), (*end)(void);
     char name[200]; /* of the running case */
     bool open, failed, skipped, verbose;
     int passed_total, failed_total, skipped_total;
-} tests = {.end = &tests.first};
+} tests = {.last = &tests.first};
 
 /* Constructors of one file run in its order, so tests do too. */
 #define TEST(id)                                                                                                     \
@@ -48,10 +52,17 @@ static struct {
     __attribute__((constructor)) static void test_add_##id(void)                                                     \
     {                                                                                                                \
         static test t = {#id, test_##id, NULL};                                                                      \
-        *tests.end = &t;                                                                                             \
-        tests.end = &t.next;                                                                                         \
+        *tests.last = &t;                                                                                            \
+        tests.last = &t.next;                                                                                        \
     }                                                                                                                \
     static void test_##id(void)
+
+#define AROUND_EACH(before, after)                                                                                   \
+    __attribute__((constructor)) static void test_around(void)                                                       \
+    {                                                                                                                \
+        tests.begin = before;                                                                                        \
+        tests.end = after;                                                                                           \
+    }
 
 /* Counts the running case, if there is one. */
 static inline void test_close(void)
@@ -164,7 +175,12 @@ int main(int argc, char **argv)
             continue;
         snprintf(tests.name, sizeof tests.name, "%s", tests.now->name);
         tests.open = true;
-        tests.now->run();
+        if (tests.begin)
+            tests.begin();
+        if (!tests.failed && !tests.skipped)
+            tests.now->run();
+        if (tests.end)
+            tests.end();
         test_close();
     }
     if (tests.passed_total + tests.failed_total + tests.skipped_total == 0) {

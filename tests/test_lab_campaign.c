@@ -83,10 +83,13 @@ static lab_cell small_cell(const char *key)
     return c;
 }
 
-static campaign_options options_for(fake *f, store *s, const lab_cell *cells, int count, const campaign_peer *peers,
-                                    int npeers)
+/* Of the running test: its store, and what its campaign came to. */
+static store *st;
+static campaign_result ran;
+
+static campaign_options options_for(fake *f, const lab_cell *cells, int count, const campaign_peer *peers, int npeers)
 {
-    return (campaign_options){.store = s,
+    return (campaign_options){.store = st,
                               .folder = folder,
                               .name = "test",
                               .text = "network net\n",
@@ -100,30 +103,39 @@ static campaign_options options_for(fake *f, store *s, const lab_cell *cells, in
                               .look = 0.02};
 }
 
-static store *open_store(const char *name)
+static void open_store(const char *name)
 {
-    store *s;
-    if (!CHECK(store_open(ctx, in_folder(name), STORE_WORK, &s) == BRASA_OK))
+    store_close(st);
+    if (!CHECK(store_open(ctx, in_folder(name), STORE_WORK, &st) == BRASA_OK))
         printf("%s\n", brasa_context_error(ctx));
-    return s;
 }
 
-static bool has_python(void)
+static void begin(void)
 {
-    return (python[0] = find_python());
+    start();
+    python[0] = find_python();
 }
+
+static void end(void)
+{
+    store_close(st);
+    st = NULL;
+    stop();
+}
+
+AROUND_EACH(begin, end)
 
 /* All rows of a campaign's cell of this key. */
-static store_row *rows_of(store *s, pool *p, int64_t campaign, const char *key, int *count)
+static store_row *rows_of(int64_t campaign, const char *key, int *count)
 {
     store_cell *cells;
     store_row *rows = NULL;
     int ncells;
     *count = 0;
-    CHECK_STATUS(store_cells(s, p, campaign, &cells, &ncells), BRASA_OK);
+    CHECK_STATUS(store_cells(st, &scratch, campaign, &cells, &ncells), BRASA_OK);
     for (int i = 0; i < ncells; i++)
         if (strcmp(cells[i].key, key) == 0)
-            CHECK_STATUS(store_rows(s, p, cells[i].id, &rows, count), BRASA_OK);
+            CHECK_STATUS(store_rows(st, &scratch, cells[i].id, &rows, count), BRASA_OK);
     return rows;
 }
 
@@ -158,10 +170,8 @@ static void watch_it(void *user, const campaign_event *e)
 
 TEST(everything_becomes_a_row)
 {
-    if (!has_python())
-        SKIP("no python3");
-    start();
-    store *s = open_store("rows.db");
+    PYTHON_OR_SKIP();
+    open_store("rows.db");
     const campaign_peer peers[] = {good,
                                    {.name = "fake", .variant = "refused", .argv = python},
                                    {.name = "fake", .variant = "crash", .argv = python},
@@ -171,22 +181,20 @@ TEST(everything_becomes_a_row)
     lab_cell cells[] = {small_cell("a"), small_cell("b"), small_cell("broken")};
     cells[0].repeats = 2;
     fake f = {.broken = "broken"};
-    campaign_options o = options_for(&f, s, cells, 3, peers, 6);
-    campaign_result r;
+    campaign_options o = options_for(&f, cells, 3, peers, 6);
     watcher w = {0};
     o.event = watch_it;
     o.watcher = &w;
-    CHECK_STATUS(campaign_run(ctx, &o, &r), BRASA_OK);
-    CHECK(!r.stopped);
+    CHECK_STATUS(campaign_run(ctx, &o, &ran), BRASA_OK);
+    CHECK(!ran.stopped);
     CHECK_INT(w.number, 18); /* rows of those who are here, told one by one */
     CHECK_INT(w.total, 18);
-    CHECK_INT(r.done, 3);
+    CHECK_INT(ran.done, 3);
     CHECK_INT(f.opened, f.closed);
     CHECK_INT(f.compared, 4); /* one network: each once, but the one that they are compared with */
-    pool p = {.ctx = ctx};
     int count;
     for (int i = 0; i < 2; i++) {
-        const store_row *rows = rows_of(s, &p, r.campaign, cells[i].key, &count);
+        const store_row *rows = rows_of(ran.campaign, cells[i].key, &count);
         const int repeats = (int)cells[i].repeats;
         CHECK_INT(count, 3 * repeats + 3);
         CHECK_INT(rows_with(rows, count, "", "done"), repeats);
@@ -196,9 +204,9 @@ TEST(everything_becomes_a_row)
         CHECK_INT(rows_with(rows, count, "other", "different"), 1);
         for (int k = 0; k < count; k++) {
             const store_row *row = &rows[k];
-            const bool ran = strcmp(row->status, "different") != 0 && strcmp(row->peer, "absent") != 0;
+            const bool runs = strcmp(row->status, "different") != 0 && strcmp(row->peer, "absent") != 0;
             CHECK((row->reason == NULL) == (strcmp(row->status, "done") == 0));
-            CHECK(!isnan(row->fma_gflops) == ran && !isnan(row->load_before) == ran);
+            CHECK(!isnan(row->fma_gflops) == runs && !isnan(row->load_before) == runs);
             if (strcmp(row->status, "different") == 0)
                 CHECK_TEXT(row->reason, "the first difference");
             if (strcmp(row->peer, "absent") == 0)
@@ -211,61 +219,50 @@ TEST(everything_becomes_a_row)
             }
         }
     }
-    const store_row *rows = rows_of(s, &p, r.campaign, "broken", &count);
+    const store_row *rows = rows_of(ran.campaign, "broken", &count);
     CHECK_INT(count, 6);
     for (int i = 0; i < count; i++)
         CHECK_TEXT(rows[i].reason, strcmp(rows[i].peer, "absent") == 0 ? "not installed" : "no such pictures");
     store_campaign *g;
-    CHECK_STATUS(store_campaigns(s, &p, &g, &count), BRASA_OK);
+    CHECK_STATUS(store_campaigns(st, &scratch, &g, &count), BRASA_OK);
     CHECK(count == 1 && g->finished);
-    pool_free(&p);
-    store_close(s);
-    stop();
 }
 
 /* A full disk is no cell's fault: nothing is written of it, and there is something to go on with. */
 TEST(unwritable_files_end_the_campaign)
 {
-    if (!has_python())
-        SKIP("no python3");
-    start();
-    store *s = open_store("unwritable.db");
+    PYTHON_OR_SKIP();
+    open_store("unwritable.db");
     const lab_cell cells[] = {small_cell("a"), small_cell("broken")};
     fake f = {.broken = "broken", .full = true};
-    campaign_options o = options_for(&f, s, cells, 2, &good, 1);
-    campaign_result r, again;
-    CHECK_STATUS(campaign_run(ctx, &o, &r), BRASA_BAD_FILE);
+    campaign_options o = options_for(&f, cells, 2, &good, 1);
+    campaign_result again;
+    CHECK_STATUS(campaign_run(ctx, &o, &ran), BRASA_BAD_FILE);
     CHECK_INT(f.opened, f.closed);
-    CHECK_INT(r.rows, 0);
+    CHECK_INT(ran.rows, 0);
     f.full = false;
     f.broken = NULL;
-    o.resume = r.campaign;
+    o.resume = ran.campaign;
     CHECK_STATUS(campaign_run(ctx, &o, &again), BRASA_OK);
     CHECK_INT(again.rows, 2);
-    store_close(s);
-    stop();
 }
 
 /* Where Brasa itself cannot do it nobody can be compared; who has a reason of its own says that one. */
 TEST(everybody_says_why)
 {
-    if (!has_python())
-        SKIP("no python3");
-    start();
-    store *s = open_store("why.db");
+    PYTHON_OR_SKIP();
+    open_store("why.db");
     const campaign_peer peers[] = {good,
                                    {.name = "fake", .variant = "failed", .argv = python},
                                    {.name = "fake", .variant = "memory_failed", .argv = python},
                                    {.name = "fake", .variant = "good", .argv = python}};
     const lab_cell cell = small_cell("a");
     fake f = {.refuses = true};
-    campaign_options o = options_for(&f, s, &cell, 1, peers, 4);
-    campaign_result r;
-    CHECK_STATUS(campaign_run(ctx, &o, &r), BRASA_OK);
+    campaign_options o = options_for(&f, &cell, 1, peers, 4);
+    CHECK_STATUS(campaign_run(ctx, &o, &ran), BRASA_OK);
     CHECK_INT(f.compared, 0);
-    pool p = {.ctx = ctx};
     int count;
-    const store_row *rows = rows_of(s, &p, r.campaign, "a", &count);
+    const store_row *rows = rows_of(ran.campaign, "a", &count);
     CHECK_INT(count, 4);
     CHECK_INT(rows_with(rows, count, "", "refused"), 1);
     CHECK_INT(rows_with(rows, count, "failed", "failed"), 1);
@@ -276,9 +273,6 @@ TEST(everybody_says_why)
                                    : strcmp(rows[i].variant, "good") == 0
                                        ? "Brasa, which all are compared with: refused: no such device here"
                                        : "no such device here");
-    pool_free(&p);
-    store_close(s);
-    stop();
 }
 
 /* --- order --------------------------------------------------------------------------------------------------- */
@@ -286,7 +280,6 @@ TEST(everybody_says_why)
 /* Peers that do not run have rows at once: enough to see the order. */
 TEST(order_is_drawn_for_each_repeat_and_recorded)
 {
-    start();
     enum { PEERS = 8, CELLS = 3 };
     static const char *const names[PEERS] = {"a", "b", "c", "d", "e", "f", "g", "h"};
     campaign_peer peers[PEERS];
@@ -296,70 +289,63 @@ TEST(order_is_drawn_for_each_repeat_and_recorded)
     char drawn[2][CELLS][PEERS + 1];
     memset(drawn, 0, sizeof drawn);
     for (int turn = 0; turn < 2; turn++) {
-        store *s = open_store(turn ? "order1.db" : "order0.db");
+        open_store(turn ? "order1.db" : "order0.db");
         fake f = {0};
-        campaign_options o = options_for(&f, s, cells, CELLS, peers, PEERS);
-        campaign_result r;
-        CHECK_STATUS(campaign_run(ctx, &o, &r), BRASA_OK);
-        CHECK_INT(r.rows, PEERS * CELLS);
-        CHECK_INT(r.runs, 0);
-        pool p = {.ctx = ctx};
+        campaign_options o = options_for(&f, cells, CELLS, peers, PEERS);
+        CHECK_STATUS(campaign_run(ctx, &o, &ran), BRASA_OK);
+        CHECK_INT(ran.rows, PEERS * CELLS);
+        CHECK_INT(ran.runs, 0);
         for (int k = 0; k < CELLS; k++) {
             int count;
-            const store_row *rows = rows_of(s, &p, r.campaign, cells[k].key, &count);
+            const store_row *rows = rows_of(ran.campaign, cells[k].key, &count);
             REQUIRE(count == PEERS);
             for (int i = 0; i < PEERS; i++) {
                 CHECK_INT(rows[i].order, k * PEERS + i + 1);
                 drawn[turn][k][i] = rows[i].peer[0];
             }
         }
-        pool_free(&p);
-        store_close(s);
     }
     for (int k = 0; k < CELLS; k++)
         CHECK_TEXT(drawn[1][k], drawn[0][k]); /* of the seed */
     CHECK(strcmp(drawn[0][0], drawn[0][1]) != 0 && strcmp(drawn[0][1], drawn[0][2]) != 0);
     CHECK(strcmp(drawn[0][0], "abcdefgh") != 0);
-    stop();
 }
 
 /* --- stopping and going on ----------------------------------------------------------------------------------- */
 
 TEST(stops_and_goes_on_with_what_is_missing)
 {
-    if (!has_python())
-        SKIP("no python3");
+    PYTHON_OR_SKIP();
     for (int within = 0; within < 2; within++) {
         CASE("%s a run", within ? "within" : "after");
-        start();
-        store *s = open_store(within ? "within.db" : "after.db");
+        open_store(within ? "within.db" : "after.db");
         const campaign_peer peers[] = {good, {.name = "fake", .variant = "failed", .argv = python}};
         lab_cell cells[] = {small_cell("a"), small_cell("b")};
         cells[1].folds = 2;
         fake f = {0};
         watcher w = {.stop_at = 3, .within = within};
-        campaign_options o = options_for(&f, s, cells, 2, peers, 2);
+        campaign_options o = options_for(&f, cells, 2, peers, 2);
         o.event = watch_it;
         o.watcher = &w;
         o.stop = &stop_now;
-        campaign_result r, again;
+        campaign_result again;
         stop_now = 0;
-        CHECK_STATUS(campaign_run(ctx, &o, &r), BRASA_OK);
-        CHECK(r.stopped);
-        CHECK(r.rows == 3 || (within && r.rows == 4)); /* a run that was over before it could be stopped counts */
+        CHECK_STATUS(campaign_run(ctx, &o, &ran), BRASA_OK);
+        CHECK(ran.stopped);
+        CHECK(ran.rows == 3 || (within && ran.rows == 4)); /* a run that was over before it could be stopped counts */
         stop_now = 0;
         w = (watcher){0};
         campaign_options newer = o;
         newer.stop = NULL;
         newer.event = NULL;
         CHECK_STATUS(campaign_run(ctx, &newer, &again), BRASA_OK); /* of the same text: not the one to go on with */
-        o.resume = r.campaign;
+        o.resume = ran.campaign;
         o.who = "these";
         CHECK_STATUS(campaign_run(ctx, &o, &again), BRASA_OK);
-        CHECK_INT(again.campaign, r.campaign);
-        CHECK_INT(again.rows, 6 - r.rows);
-        CHECK_INT(w.starts, 6 - r.rows);
-        CHECK_INT(w.total, 6 - r.rows);
+        CHECK_INT(again.campaign, ran.campaign);
+        CHECK_INT(again.rows, 6 - ran.rows);
+        CHECK_INT(w.starts, 6 - ran.rows);
+        CHECK_INT(w.total, 6 - ran.rows);
         CHECK_INT(w.number, w.total);
         CHECK_INT(again.done, 3);
         w = (watcher){0};
@@ -370,20 +356,16 @@ TEST(stops_and_goes_on_with_what_is_missing)
         o.retry = true;
         CHECK_STATUS(campaign_run(ctx, &o, &again), BRASA_OK);
         CHECK_INT(again.rows, 3); /* unless they shall be tried again */
-        pool p = {.ctx = ctx};
         int count;
-        const store_row *rows = rows_of(s, &p, r.campaign, "b", &count);
+        const store_row *rows = rows_of(ran.campaign, "b", &count);
         CHECK_INT(count, 4);
         CHECK_INT(rows_with(rows, count, "", "done"), 2);
         store_campaign *list;
-        CHECK_STATUS(store_campaigns(s, &p, &list, &count), BRASA_OK);
+        CHECK_STATUS(store_campaigns(st, &scratch, &list, &count), BRASA_OK);
         CHECK(count == 2 && list[0].finished && strcmp(list[0].peers, "these") == 0);
         o.resume = 99;
         CHECK_STATUS(campaign_run(ctx, &o, &again), BRASA_NOT_FOUND);
         CHECK_HAS(brasa_context_error(ctx), "no campaign 99");
-        pool_free(&p);
-        store_close(s);
-        stop();
     }
 }
 
@@ -409,9 +391,7 @@ static void kill_at(pid_t lab, int from, int events)
 TEST(killed_and_gone_on)
 {
     static const int events[] = {7, 40, 60};
-    if (!has_python())
-        SKIP("no python3");
-    start();
+    PYTHON_OR_SKIP();
     const campaign_peer peers[] = {good, {.name = "fake", .variant = "slow", .argv = python}};
     const lab_cell cells[] = {small_cell("a"), small_cell("b")};
     fake f = {0};
@@ -421,95 +401,80 @@ TEST(killed_and_gone_on)
         REQUIRE(pipe(ends) == 0);
         const pid_t lab = fork();
         if (lab == 0) {
-            store *s;
-            campaign_result r;
             close(ends[0]);
-            if (store_open(ctx, path, STORE_WORK, &s) != BRASA_OK)
+            if (store_open(ctx, path, STORE_WORK, &st) != BRASA_OK)
                 _exit(1);
-            campaign_options o = options_for(&f, s, cells, 2, peers, 2);
+            campaign_options o = options_for(&f, cells, 2, peers, 2);
             o.resume = i > 0; /* the first one's number is 1 */
             o.event = pass_on;
             o.watcher = &ends[1];
-            campaign_run(ctx, &o, &r);
+            campaign_run(ctx, &o, &ran);
             _exit(0);
         }
         close(ends[1]);
         kill_at(lab, ends[0], events[i]);
         close(ends[0]);
     }
-    store *s = open_store("kill.db");
-    campaign_options o = options_for(&f, s, cells, 2, peers, 2);
-    campaign_result r;
+    open_store("kill.db");
+    campaign_options o = options_for(&f, cells, 2, peers, 2);
     o.resume = 1;
-    CHECK_STATUS(campaign_run(ctx, &o, &r), BRASA_OK);
-    CHECK(r.rows > 0 && r.rows < 4);
-    pool p = {.ctx = ctx};
+    CHECK_STATUS(campaign_run(ctx, &o, &ran), BRASA_OK);
+    CHECK(ran.rows > 0 && ran.rows < 4);
     for (int i = 0; i < 2; i++) {
         int count;
-        const store_row *rows = rows_of(s, &p, r.campaign, cells[i].key, &count);
+        const store_row *rows = rows_of(ran.campaign, cells[i].key, &count);
         CHECK_INT(count, 2);
         CHECK_INT(rows_with(rows, count, "", "done") + rows_with(rows, count, "slow", "done"), 2);
         for (int k = 0; k < count; k++) /* what the gate had to say of who passed it, after all */
             CHECK(!*rows[k].variant || strstr(rows[k].detail, "\"gate\": \"one loss is not compared\""));
     }
-    pool_free(&p);
-    store_close(s);
-    stop();
 }
 
 /* Who has runs to make passes the gate again: meanwhile it may have become another. Who has none is left alone, and a
  * campaign to which nothing is done was not resumed. */
 TEST(the_gate_is_passed_again)
 {
-    if (!has_python())
-        SKIP("no python3");
-    start();
-    store *s = open_store("again.db");
+    PYTHON_OR_SKIP();
+    open_store("again.db");
     const campaign_peer both[] = {good, {.name = "fake", .variant = "other", .argv = python}};
     const lab_cell cell = small_cell("a");
     fake f = {0};
-    campaign_options o = options_for(&f, s, &cell, 1, both, 1);
-    campaign_result r;
-    CHECK_STATUS(campaign_run(ctx, &o, &r), BRASA_OK);
-    o.resume = r.campaign;
+    campaign_options o = options_for(&f, &cell, 1, both, 1);
+    CHECK_STATUS(campaign_run(ctx, &o, &ran), BRASA_OK);
+    o.resume = ran.campaign;
     watcher w = {0};
     o.event = watch_it;
     o.watcher = &w;
-    CHECK_STATUS(campaign_run(ctx, &o, &r), BRASA_OK);
-    CHECK(r.rows == 0 && f.compared == 0 && w.starts == 0); /* nothing is missing */
-    pool p = {.ctx = ctx};
+    CHECK_STATUS(campaign_run(ctx, &o, &ran), BRASA_OK);
+    CHECK(ran.rows == 0 && f.compared == 0 && w.starts == 0); /* nothing is missing */
     store_campaign *list;
     int campaigns;
-    CHECK_STATUS(store_finish_campaign(s, r.campaign, NULL), BRASA_OK); /* as if killed behind the last row */
-    CHECK_STATUS(campaign_run(ctx, &o, &r), BRASA_OK);
-    CHECK_STATUS(store_campaigns(s, &p, &list, &campaigns), BRASA_OK);
-    CHECK(campaigns == 1 && list[0].finished && r.rows == 0);
+    CHECK_STATUS(store_finish_campaign(st, ran.campaign, NULL), BRASA_OK); /* as if killed behind the last row */
+    CHECK_STATUS(campaign_run(ctx, &o, &ran), BRASA_OK);
+    CHECK_STATUS(store_campaigns(st, &scratch, &list, &campaigns), BRASA_OK);
+    CHECK(campaigns == 1 && list[0].finished && ran.rows == 0);
     store_resumed *resumed;
     store_parity *gates;
     int count;
-    CHECK_STATUS(store_resumes(s, &p, r.campaign, &resumed, &count), BRASA_OK);
+    CHECK_STATUS(store_resumes(st, &scratch, ran.campaign, &resumed, &count), BRASA_OK);
     CHECK_INT(count, 0);
     store_parity same = {
-        .campaign = r.campaign, .peer = "fake", .variant = "other", .network = "net", .status = "same"};
-    CHECK_STATUS(store_add_parity(s, &same), BRASA_OK); /* it was, then */
+        .campaign = ran.campaign, .peer = "fake", .variant = "other", .network = "net", .status = "same"};
+    CHECK_STATUS(store_add_parity(st, &same), BRASA_OK); /* it was, then */
     o.npeers = 2;
-    CHECK_STATUS(campaign_run(ctx, &o, &r), BRASA_OK);
-    CHECK(r.rows == 1 && r.runs == 0 && f.compared == 1);
-    CHECK_STATUS(store_parities(s, &p, r.campaign, &gates, &count), BRASA_OK);
+    CHECK_STATUS(campaign_run(ctx, &o, &ran), BRASA_OK);
+    CHECK(ran.rows == 1 && ran.runs == 0 && f.compared == 1);
+    CHECK_STATUS(store_parities(st, &scratch, ran.campaign, &gates, &count), BRASA_OK);
     for (int i = 0; i < count; i++)
         CHECK_TEXT(gates[i].status, *gates[i].variant ? "different" : "same");
-    CHECK_STATUS(store_resumes(s, &p, r.campaign, &resumed, &count), BRASA_OK);
+    CHECK_STATUS(store_resumes(st, &scratch, ran.campaign, &resumed, &count), BRASA_OK);
     CHECK_INT(count, 1);
-    pool_free(&p);
-    store_close(s);
-    stop();
 }
 
 /* Times of two machines do not come together in a campaign; whatever else has changed is kept with it. */
 TEST(it_goes_on_where_it_was_begun)
 {
-    if (!has_python())
-        SKIP("no python3");
+    PYTHON_OR_SKIP();
     static const struct {
         const char *machine, *refused, *device;
     } starts[] = {
@@ -522,33 +487,27 @@ TEST(it_goes_on_where_it_was_begun)
         {"{\"machine\":{\"cpu\":\"a CPU\"},\"gpu\":\"another\"}", "as the GPU tells: 'one' then, 'another' now",
          "cuda"},
     };
-    start();
-    store *s = open_store("machines.db");
+    open_store("machines.db");
     lab_cell cell = small_cell("a");
     fake f = {0};
-    campaign_options o = options_for(&f, s, &cell, 1, &good, 1);
-    campaign_result r;
+    campaign_options o = options_for(&f, &cell, 1, &good, 1);
     for (size_t i = 0; i < sizeof starts / sizeof *starts; i++) {
         CASE("%s", starts[i].machine);
         o.machine = starts[i].machine;
         cell.repeats = (int64_t)i + 1; /* so that a run is missing */
         cell.device = starts[i].device ? starts[i].device : "cpu";
-        const brasa_status status = campaign_run(ctx, &o, &r);
+        const brasa_status status = campaign_run(ctx, &o, &ran);
         CHECK_STATUS(status, starts[i].refused ? BRASA_BAD_ARGUMENT : BRASA_OK);
         if (starts[i].refused)
             CHECK_HAS(brasa_context_error(ctx), starts[i].refused);
         o.resume = 1;
     }
-    pool p = {.ctx = ctx};
     store_resumed *resumed;
     int count;
-    CHECK_STATUS(store_resumes(s, &p, 1, &resumed, &count), BRASA_OK);
+    CHECK_STATUS(store_resumes(st, &scratch, 1, &resumed, &count), BRASA_OK);
     REQUIRE(count == 2);
     CHECK_TEXT(resumed[0].machine, starts[3].machine);
     CHECK_HAS(resumed[1].at, "T");
-    pool_free(&p);
-    store_close(s);
-    stop();
 }
 
 /* --- doubling ------------------------------------------------------------------------------------------------ */
@@ -568,73 +527,60 @@ static brasa_status double_it(void *user, const lab_cell *cell, lab_cell *out, b
 
 TEST(batches_double_until_a_run_fails)
 {
-    if (!has_python())
-        SKIP("no python3");
-    start();
-    store *s = open_store("double.db");
+    PYTHON_OR_SKIP();
+    open_store("double.db");
     lab_cell cell = small_cell("8");
     cell.doubling = true;
     fake f = {.most_batch = 16};
     int64_t most = 1024;
-    campaign_options o = options_for(&f, s, &cell, 1, &good, 1);
+    campaign_options o = options_for(&f, &cell, 1, &good, 1);
     o.doubled = double_it;
     o.user = &most;
-    campaign_result r;
     watcher w = {0};
     o.event = watch_it;
     o.watcher = &w;
-    CHECK_STATUS(campaign_run(ctx, &o, &r), BRASA_OK);
+    CHECK_STATUS(campaign_run(ctx, &o, &ran), BRASA_OK);
     CHECK_INT(w.number, 3);
     CHECK_INT(w.total, 3);
     w = (watcher){0};
-    CHECK_INT(r.rows, 3); /* 8, 16, and 32, which is too much */
-    pool p = {.ctx = ctx};
+    CHECK_INT(ran.rows, 3); /* 8, 16, and 32, which is too much */
     int count;
-    const store_row *rows = rows_of(s, &p, r.campaign, "32", &count);
+    const store_row *rows = rows_of(ran.campaign, "32", &count);
     REQUIRE(count == 1);
     CHECK_TEXT(rows->status, "memory");
-    o.resume = r.campaign;
-    CHECK_STATUS(campaign_run(ctx, &o, &r), BRASA_OK);
-    CHECK_INT(r.rows, 0);
+    o.resume = ran.campaign;
+    CHECK_STATUS(campaign_run(ctx, &o, &ran), BRASA_OK);
+    CHECK_INT(ran.rows, 0);
     most = 16;
     o.resume = 0;
-    CHECK_STATUS(campaign_run(ctx, &o, &r), BRASA_OK);
-    CHECK_INT(r.rows, 2); /* all samples are in a batch of 16 */
-    pool_free(&p);
-    store_close(s);
-    stop();
+    CHECK_STATUS(campaign_run(ctx, &o, &ran), BRASA_OK);
+    CHECK_INT(ran.rows, 2); /* all samples are in a batch of 16 */
 }
 
 TEST(memory_runs_out)
 {
-    start();
     const campaign_peer peers[] = {{.name = "x", .variant = "", .why = "no"}};
     const lab_cell cell = small_cell("a");
-    store *s = open_store("memory.db");
+    open_store("memory.db");
     int refused = 0;
     for (int at = 1; at < 30; at++) {
         fake f = {0};
-        campaign_options o = options_for(&f, s, &cell, 1, peers, 1);
-        campaign_result r;
+        campaign_options o = options_for(&f, &cell, 1, peers, 1);
         memory.calls = 0;
         memory.fail_at = at;
-        brasa_status status = campaign_run(ctx, &o, &r);
+        brasa_status status = campaign_run(ctx, &o, &ran);
         CHECK(status == BRASA_OK || status == BRASA_OUT_OF_MEMORY);
         refused += status == BRASA_OUT_OF_MEMORY;
         CHECK_INT(f.opened, f.closed);
     }
     memory.fail_at = 0;
     CHECK(refused > 1);
-    store_close(s);
-    stop();
 }
 
 #else
 
 TEST(needs_sqlite)
 {
-    start();
-    stop();
     SKIP("this build has no SQLite");
 }
 

@@ -79,17 +79,42 @@ static void end_all(monitor *m)
         sleep_for(0.01);
 }
 
-/* A monitor of a child that does this; NULL: there is none. */
-static monitor *watch_child(void (*what)(void), int64_t limit)
+/* What a test watches, and what came of it. */
+static monitor *watched;
+static monitor_totals totals;
+static store_sample *samples;
+static int sample_count;
+
+/* Watches a child that does this; false: it cannot. */
+static bool watch_child(void (*what)(void), int64_t limit)
 {
-    monitor *m;
-    if (!CHECK(monitor_start(ctx, &(monitor_options){.memory = limit}, &m) == BRASA_OK)) {
-        monitor_end(m);
-        return NULL;
-    }
-    monitor_follow(m, run_child(what));
-    return m;
+    if (!CHECK(monitor_start(ctx, &(monitor_options){.memory = limit}, &watched) == BRASA_OK))
+        return false;
+    monitor_follow(watched, run_child(what));
+    return true;
 }
+
+static void end_watching(void)
+{
+    monitor_end(watched);
+    watched = NULL;
+}
+
+static void take_results(void)
+{
+    CHECK_STATUS(monitor_results(watched, &scratch, &totals, &samples, &sample_count), BRASA_OK);
+    end_watching();
+}
+
+static void end(void)
+{
+    end_watching();
+    unsetenv("BRASA_NVML");
+    unsetenv("FAKE_NVML_FAILS");
+    stop();
+}
+
+AROUND_EACH(start, end)
 
 /* --- figures ------------------------------------------------------------------------------------------------- */
 
@@ -113,43 +138,33 @@ static void work_a_while(void)
 
 TEST(figures_of_one_process)
 {
-    start();
-    monitor *m;
-    pool p = {.ctx = ctx};
-    monitor_totals t;
-    store_sample *s;
-    int count;
-    m = watch_child(work_a_while, 0);
-    REQUIRE(m);
-    CHECK(follow(m, 20));
-    CHECK_STATUS(monitor_results(m, &p, &t, &s, &count), BRASA_OK);
-    monitor_end(m);
-    CHECK(t.cpu_seconds >= 0.29 && t.cpu_seconds < 2);
-    CHECK(t.peak_rss >= 64 * MB && t.peak_rss < 400 * MB);
-    CHECK(t.peak_pss >= 64 * MB && t.peak_pss <= t.peak_rss);
-    CHECK_INT(t.threads_max, 4);
-    CHECK_INT(t.children, 0);
-    CHECK(t.ctx_switches >= 200); /* three threads that slept 110 times each */
-    CHECK(t.faults > 10);
-    CHECK(t.cpu_mean > 0.05 && t.cpu_mean < 4);
-    CHECK(t.share >= 0 && t.share < 0.05);
-    CHECK(t.gpu_peak == -1 && isnan(t.gpu_busy) && !t.gpu_why); /* nobody asked */
-    CHECK(isnan(t.energy_j) == (t.energy_why != NULL));
-    REQUIRE(count >= 3);
+    REQUIRE(watch_child(work_a_while, 0));
+    CHECK(follow(watched, 20));
+    take_results();
+    CHECK(totals.cpu_seconds >= 0.29 && totals.cpu_seconds < 2);
+    CHECK(totals.peak_rss >= 64 * MB && totals.peak_rss < 400 * MB);
+    CHECK(totals.peak_pss >= 64 * MB && totals.peak_pss <= totals.peak_rss);
+    CHECK_INT(totals.threads_max, 4);
+    CHECK_INT(totals.children, 0);
+    CHECK(totals.ctx_switches >= 200); /* three threads that slept 110 times each */
+    CHECK(totals.faults > 10);
+    CHECK(totals.cpu_mean > 0.05 && totals.cpu_mean < 4);
+    CHECK(totals.share >= 0 && totals.share < 0.05);
+    CHECK(totals.gpu_peak == -1 && isnan(totals.gpu_busy) && !totals.gpu_why); /* nobody asked */
+    CHECK(isnan(totals.energy_j) == (totals.energy_why != NULL));
+    REQUIRE(sample_count >= 3);
     double cpu = 0, before = 0;
     int64_t switches = 0;
-    for (int i = 0; i < count; i++) {
-        CHECK(s[i].at > before);
-        CHECK_TEXT(s[i].phase, "epoch");
-        CHECK_INT(s[i].processes, 1);
-        cpu += s[i].cpu * (s[i].at - before);
-        switches += s[i].ctx;
-        before = s[i].at;
+    for (int i = 0; i < sample_count; i++) {
+        CHECK(samples[i].at > before);
+        CHECK_TEXT(samples[i].phase, "epoch");
+        CHECK_INT(samples[i].processes, 1);
+        cpu += samples[i].cpu * (samples[i].at - before);
+        switches += samples[i].ctx;
+        before = samples[i].at;
     }
     CHECK(cpu > 0.15 && cpu < 2);
     CHECK(switches > 50);
-    pool_free(&p);
-    stop();
 }
 
 static void pause_and_end(void)
@@ -160,26 +175,16 @@ static void pause_and_end(void)
 
 TEST(costs_less_than_a_hundredth)
 {
-    start();
-    monitor *m;
-    pool p = {.ctx = ctx};
-    monitor_totals t;
-    store_sample *s;
-    int count;
-    m = watch_child(pause_and_end, 0);
-    REQUIRE(m);
+    REQUIRE(watch_child(pause_and_end, 0));
     int how;
-    while (!monitor_reap(m, &how)) { /* as process.c does: asleep until the next look */
-        const double pause = monitor_due(m) - now_seconds();
+    while (!monitor_reap(watched, &how)) { /* as process.c does: asleep until the next look */
+        const double pause = monitor_due(watched) - now_seconds();
         sleep_for(pause > 0 ? pause : 0);
-        CHECK_STATUS(monitor_look(m, "epoch"), BRASA_OK);
+        CHECK_STATUS(monitor_look(watched, "epoch"), BRASA_OK);
     }
-    CHECK_STATUS(monitor_results(m, &p, &t, &s, &count), BRASA_OK);
-    monitor_end(m);
-    CHECK(t.share < 0.01);
-    CHECK(count >= 15 && count <= 30); /* ten a second, if the machine lets us */
-    pool_free(&p);
-    stop();
+    take_results();
+    CHECK(totals.share < 0.01);
+    CHECK(sample_count >= 15 && sample_count <= 30); /* ten a second, if the machine lets us */
 }
 
 /* --- trees --------------------------------------------------------------------------------------------------- */
@@ -197,46 +202,27 @@ static void many_short_children(void)
 
 TEST(no_samples_of_who_is_over)
 {
-    start();
-    monitor *m;
-    pool p = {.ctx = ctx};
-    monitor_totals t;
-    store_sample *s;
-    int count, how;
-    m = watch_child(spin_short, 0);
-    REQUIRE(m);
+    int how;
+    REQUIRE(watch_child(spin_short, 0));
     siginfo_t ended;
     CHECK_INT(waitid(P_ALL, 0, &ended, WEXITED | WNOWAIT), 0); /* it is over, and stays in the list */
     for (int i = 0; i < 4; i++) {
         sleep_for(0.11);
-        CHECK_STATUS(monitor_look(m, "epoch"), BRASA_OK);
+        CHECK_STATUS(monitor_look(watched, "epoch"), BRASA_OK);
     }
-    CHECK(monitor_reap(m, &how));
-    CHECK_STATUS(monitor_results(m, &p, &t, &s, &count), BRASA_OK);
-    monitor_end(m);
-    CHECK_INT(count, 0);
-    CHECK(t.cpu_seconds >= 0.01);
-    pool_free(&p);
-    stop();
+    CHECK(monitor_reap(watched, &how));
+    take_results();
+    CHECK_INT(sample_count, 0);
+    CHECK(totals.cpu_seconds >= 0.01);
 }
 
 TEST(time_of_short_lived_children_counts)
 {
-    start();
-    monitor *m;
-    pool p = {.ctx = ctx};
-    monitor_totals t;
-    store_sample *s;
-    int count;
-    m = watch_child(many_short_children, 0);
-    REQUIRE(m);
-    CHECK(follow(m, 20));
-    CHECK_STATUS(monitor_results(m, &p, &t, &s, &count), BRASA_OK);
-    monitor_end(m);
-    CHECK(t.cpu_seconds >= 0.38);
-    CHECK(t.children >= 1 && t.children <= 20);
-    pool_free(&p);
-    stop();
+    REQUIRE(watch_child(many_short_children, 0));
+    CHECK(follow(watched, 20));
+    take_results();
+    CHECK(totals.cpu_seconds >= 0.38);
+    CHECK(totals.children >= 1 && totals.children <= 20);
 }
 
 static void sleep_long(void)
@@ -258,23 +244,19 @@ static void leave_one_behind(void)
 
 TEST(orphans_are_found_and_ended)
 {
-    start();
-    monitor *m;
     int how;
     const pid_t bystander = run_child(sleep_long); /* ours, but not of the tree */
-    m = watch_child(leave_one_behind, 0);
-    REQUIRE(m);
-    CHECK(follow(m, 20));
-    CHECK_INT(monitor_signal(m, 0), 1);
-    end_all(m);
-    CHECK(monitor_reap(m, &how));
-    CHECK_INT(monitor_signal(m, 0), 0);
-    monitor_end(m);
+    REQUIRE(watch_child(leave_one_behind, 0));
+    CHECK(follow(watched, 20));
+    CHECK_INT(monitor_signal(watched, 0), 1);
+    end_all(watched);
+    CHECK(monitor_reap(watched, &how));
+    CHECK_INT(monitor_signal(watched, 0), 0);
+    end_watching();
     CHECK_INT(waitpid(bystander, &how, WNOHANG), 0); /* it lives */
     kill(bystander, SIGKILL);
     CHECK_INT(waitpid(bystander, &how, 0), bystander);
     CHECK_INT(waitpid(-1, &how, WNOHANG), -1); /* and nobody else is left */
-    stop();
 }
 
 static void pause_for_a_second(void)
@@ -296,36 +278,27 @@ static void share_with_a_child(void)
 
 TEST(shared_pages_count_once)
 {
-    start();
-    monitor *m;
-    pool p = {.ctx = ctx};
-    monitor_totals t;
-    store_sample *s;
-    int count, asked = 0;
+    int asked = 0;
     bool over = false;
-    m = watch_child(share_with_a_child, 72 * MB);
-    REQUIRE(m);
+    REQUIRE(watch_child(share_with_a_child, 72 * MB));
     /* Asking finds it, however seldom a busy machine looks. */
-    for (int i = 0; i < 1000 && monitor_signal(m, 0) < 2; i++)
-        CHECK(!follow(m, 0.01));
+    for (int i = 0; i < 1000 && monitor_signal(watched, 0) < 2; i++)
+        CHECK(!follow(watched, 0.01));
     for (int i = 0; i < 100; i++) {
-        CHECK(!follow(m, 0.01));
-        over = over || monitor_over(m);
+        CHECK(!follow(watched, 0.01));
+        over = over || monitor_over(watched);
     }
-    end_all(m);
-    CHECK_STATUS(monitor_results(m, &p, &t, &s, &count), BRASA_OK);
-    monitor_end(m);
-    if (t.peak_pss < 0)
+    end_all(watched);
+    take_results();
+    if (totals.peak_pss < 0)
         SKIP("PSS cannot be read here");
-    CHECK(t.peak_rss > 90 * MB);
-    CHECK(t.peak_pss > 48 * MB && t.peak_pss < 72 * MB);
+    CHECK(totals.peak_rss > 90 * MB);
+    CHECK(totals.peak_pss > 48 * MB && totals.peak_pss < 72 * MB);
     CHECK(!over);
-    CHECK_INT(t.children, 1);
-    for (int i = 0; i < count; i++)
-        asked += s[i].pss >= 0;
+    CHECK_INT(totals.children, 1);
+    for (int i = 0; i < sample_count; i++)
+        asked += samples[i].pss >= 0;
     CHECK(asked <= 4); /* not with every look, though RSS is over the limit all the time */
-    pool_free(&p);
-    stop();
 }
 
 static void share_for_a_moment(void)
@@ -364,23 +337,17 @@ static void become_another(void)
 
 static monitor_totals totals_of(void (*what)(void))
 {
-    pool p = {.ctx = ctx};
-    monitor_totals t = monitor_nothing();
-    store_sample *s;
-    int count;
-    monitor *m = watch_child(what, 0);
-    if (m && CHECK(follow(m, 20))) {
-        end_all(m);
-        CHECK_STATUS(monitor_results(m, &p, &t, &s, &count), BRASA_OK);
+    totals = monitor_nothing();
+    if (watch_child(what, 0) && CHECK(follow(watched, 20))) {
+        end_all(watched);
+        take_results();
     }
-    monitor_end(m);
-    pool_free(&p);
-    return t;
+    end_watching();
+    return totals;
 }
 
 TEST(memory_of_a_run)
 {
-    start();
     CASE("what is shared counts once, also in short runs");
     monitor_totals t = totals_of(share_for_a_moment);
     if (t.peak_pss < 0)
@@ -398,25 +365,19 @@ TEST(memory_of_a_run)
     CASE("a process that becomes another program");
     t = totals_of(become_another);
     CHECK(t.peak_pss > 0 && t.peak_pss < 20 * MB);
-    stop();
 }
 
 TEST(limit_of_memory)
 {
-    start();
-    monitor *m;
     bool over = false;
-    m = watch_child(pause_and_end, 50 * MB);
-    REQUIRE(m);
+    REQUIRE(watch_child(pause_and_end, 50 * MB));
     for (int i = 0; i < 100 && !over; i++) {
-        follow(m, 0.01);
-        over = monitor_over(m);
+        follow(watched, 0.01);
+        over = monitor_over(watched);
     }
     CHECK(over);
-    CHECK(monitor_memory(m) > 50 * MB);
-    end_all(m);
-    monitor_end(m);
-    stop();
+    CHECK(monitor_memory(watched) > 50 * MB);
+    end_all(watched);
 }
 
 /* --- energy -------------------------------------------------------------------------------------------------- */
@@ -499,31 +460,28 @@ static void wait_a_while(void)
 }
 
 /* What is said of a child. `by`: how its memory is known; "pid", "growth" or "" for not at all. */
-static monitor_totals watch_gpu(pool *p, const char *by, const char *fails, store_sample *last)
+static monitor_totals watch_gpu(const char *by, const char *fails, store_sample *last)
 {
-    monitor_totals t = monitor_nothing();
-    store_sample *s = NULL;
-    int count = 0;
     char pid[16] = "1";
-    monitor *m;
+    totals = monitor_nothing();
+    sample_count = 0;
     setenv("BRASA_NVML", TEST_FAKE_NVML, 1);
     setenv("FAKE_NVML_FAILS", fails, 1);
     setenv("FAKE_NVML_GB", "12", 1);
-    if (CHECK(monitor_start(ctx, &(monitor_options){.gpu = true}, &m) == BRASA_OK)) {
+    if (CHECK(monitor_start(ctx, &(monitor_options){.gpu = true}, &watched) == BRASA_OK)) {
         const pid_t child = run_child(wait_a_while);
         if (strcmp(by, "pid") == 0)
             snprintf(pid, sizeof pid, "%d", (int)child);
         setenv("FAKE_NVML_PID", pid, 1);
         if (strcmp(by, "growth") == 0)
             setenv("FAKE_NVML_GB", "17", 1);
-        monitor_follow(m, child);
-        CHECK(follow(m, 20));
-        CHECK_STATUS(monitor_results(m, p, &t, &s, &count), BRASA_OK);
+        monitor_follow(watched, child);
+        CHECK(follow(watched, 20));
+        take_results();
     }
-    if (CHECK(count > 0))
-        *last = s[count - 1];
-    monitor_end(m);
-    return t;
+    if (CHECK(sample_count > 0))
+        *last = samples[sample_count - 1];
+    return totals;
 }
 
 static bool is_this(const void *user, pid_t pid)
@@ -550,7 +508,6 @@ TEST(gpu_in_epochs)
     CHECK_CLOSE(sums.busy, 0.37, 1e-9);
     CHECK(!sums.why);
     gpu_close(&g);
-    unsetenv("BRASA_NVML");
 }
 
 /* Time whose energy nobody knows is left out: the counter gives it only from one reading to the next. */
@@ -567,17 +524,13 @@ TEST(gpu_energy_that_fails_once)
     CHECK_CLOSE(sums.joules, 3 + 250.5, 1e-9); /* a second by its power, none of the one after */
     CHECK_CLOSE(sums.power, (3 + 250.5) / 4, 1e-9);
     gpu_close(&g);
-    unsetenv("FAKE_NVML_FAILS");
-    unsetenv("BRASA_NVML");
 }
 
 TEST(gpu_of_a_run)
 {
-    start();
-    pool p = {.ctx = ctx};
     store_sample s = {0};
     CASE("its process is known there");
-    monitor_totals t = watch_gpu(&p, "pid", "", &s);
+    monitor_totals t = watch_gpu("pid", "", &s);
     CHECK_INT(t.gpu_peak, 3ll << 30);
     CHECK(t.gpu_energy_j >= 4 && t.gpu_energy_j <= 18); /* one for each look but the first */
     CHECK_CLOSE(t.gpu_power * 1.5, t.gpu_energy_j, 0.3 * t.gpu_energy_j);
@@ -587,46 +540,41 @@ TEST(gpu_of_a_run)
     CHECK(s.gpu_busy == 0.37 && s.gpu_power == 250.5);
     CASE("epochs of less than a second");
     gpu_seconds = 0.6;
-    t = watch_gpu(&p, "pid", "", &s);
+    t = watch_gpu("pid", "", &s);
     gpu_seconds = 1.6;
     CHECK_INT(t.gpu_peak, 3ll << 30);
     CHECK(isnan(t.gpu_busy) && isnan(t.gpu_power) && isnan(t.gpu_energy_j));
     CHECK_TEXT(t.gpu_why, "not readable: power and how busy it was, in epochs of less than a second together");
     CASE("only the GPU's memory has grown");
-    t = watch_gpu(&p, "growth", "", &s);
+    t = watch_gpu("growth", "", &s);
     CHECK_INT(t.gpu_peak, 5ll << 30);
     CHECK(s.gpu_busy == 0.37);
     CASE("no counter: power and time");
-    t = watch_gpu(&p, "pid", "energy", &s);
+    t = watch_gpu("pid", "energy", &s);
     CHECK_CLOSE(t.gpu_power, 250.5, 1e-6);
     CASE("no power: the counter alone");
-    t = watch_gpu(&p, "pid", "power", &s);
+    t = watch_gpu("pid", "power", &s);
     CHECK(t.gpu_energy_j >= 1 && isnan(s.gpu_power));
     CHECK_TEXT(t.gpu_why, "not readable: NVML says of the power: Not Supported");
     CASE("a look that is held up puts the next one off by no more than others do");
-    t = watch_gpu(&p, "pid", "first", &s);
+    t = watch_gpu("pid", "first", &s);
     CHECK_INT(t.gpu_peak, 3ll << 30);
     CASE("looks that are dear now and then are made less often");
-    t = watch_gpu(&p, "pid", "second", &s);
+    t = watch_gpu("pid", "second", &s);
     CHECK(t.gpu_energy_j >= 1);
     CHECK(t.share < 0.025); /* 0.05 without that */
     CASE("a run that computes elsewhere");
-    t = watch_gpu(&p, "", "", &s);
+    t = watch_gpu("", "", &s);
     CHECK_INT(t.gpu_peak, -1);
     CHECK(isnan(t.gpu_busy) && isnan(t.gpu_energy_j));
     CHECK_TEXT(t.gpu_why, "not readable: the run was not seen on any GPU");
     CASE("no GPU");
-    t = watch_gpu(&p, "", "init", &s);
+    t = watch_gpu("", "init", &s);
     CHECK_TEXT(t.gpu_why, "not readable: NVML says of the driver: Not Supported");
-    unsetenv("BRASA_NVML");
-    unsetenv("FAKE_NVML_FAILS");
-    pool_free(&p);
-    stop();
 }
 
 TEST(memory_runs_out)
 {
-    start();
     int refused = 0;
     for (int at = 1; at < 12; at++) {
         monitor *m;
@@ -637,5 +585,4 @@ TEST(memory_runs_out)
     }
     memory.fail_at = 0;
     CHECK(refused > 0);
-    stop();
 }

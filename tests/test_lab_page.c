@@ -10,6 +10,18 @@
 #include "lab/lab_export.h"
 #include "lab/lab_page.h"
 
+/* Of the test that runs: what its campaign makes, and what was written of it last. */
+static lab_report report;
+static kept got;
+
+static void end(void)
+{
+    drop(&got);
+    campaign_end();
+}
+
+AROUND_EACH(NULL, end)
+
 static const char hostile[] =
     "</title></style><script>alert(1)</script><img src=x onerror='alert(2)'>|\" onload=\"x&amp;";
 
@@ -204,38 +216,37 @@ static void make_nothing(campaign *c)
 
 /* --- pages --------------------------------------------------------------------------------------------------- */
 
-static kept page_of(campaign *c, lab_report *report)
+static void report_of(campaign *c)
 {
-    kept k = {0};
     summarize(c);
-    CHECK_STATUS(lab_report_make(&c->pool, &c->r, report), BRASA_OK);
-    CHECK_STATUS(lab_page_write(&c->pool, report, keep, &k), BRASA_OK);
-    return k;
+    CHECK_STATUS(lab_report_make(&c->pool, &c->r, &report), BRASA_OK);
+}
+
+static void page_of(campaign *c)
+{
+    report_of(c);
+    CHECK_STATUS(lab_page_write(&c->pool, &report, keep, anew(&got)), BRASA_OK);
 }
 
 TEST(study_1)
 {
-    campaign c;
-    lab_report report;
-    make_study1(&c);
-    kept k = page_of(&c, &report);
-    CHECK_HAS(k.text, "<h1>Made up</h1>\n<p>study1-cpu, campaign 7, 2026-11-20 14:03:11, scale small</p>");
-    CHECK_HAS(k.text, "brasa is fastest in 8 of 8 cells");
-    CHECK_HAS(k.text, "<caption>Milliseconds an image: synth:fire,n=48, cpu, batch 1</caption>");
-    CHECK_HAS(k.text, "Published: study1, table 1; Threadripper 2950X");
-    CHECK_HAS(k.text, ">175.7<");                                     /* 139 s for 791 photos */
-    CHECK_HAS(k.text, "[a] 7.6 times the photos take 2.3 to 2.6");    /* a fault of the study's */
-    CHECK_HAS(k.text, "<th scope=\"row\" class=\"text\">singa</th>"); /* which nobody ran here */
-    CHECK_HAS(k.text, "MemoryError: cannot allocate");
-    CHECK_HAS(k.text, "output of conv2: rms 0.4188, expected 0.4031");
-    CHECK_HAS(k.text, "<dt>processor</dt><dd>a CPU with 2 cores</dd>");
+    make_study1(&lab);
+    page_of(&lab);
+    CHECK_HAS(got.text, "<h1>Made up</h1>\n<p>study1-cpu, campaign 7, 2026-11-20 14:03:11, scale small</p>");
+    CHECK_HAS(got.text, "brasa is fastest in 8 of 8 cells");
+    CHECK_HAS(got.text, "<caption>Milliseconds an image: synth:fire,n=48, cpu, batch 1</caption>");
+    CHECK_HAS(got.text, "Published: study1, table 1; Threadripper 2950X");
+    CHECK_HAS(got.text, ">175.7<");                                     /* 139 s for 791 photos */
+    CHECK_HAS(got.text, "[a] 7.6 times the photos take 2.3 to 2.6");    /* a fault of the study's */
+    CHECK_HAS(got.text, "<th scope=\"row\" class=\"text\">singa</th>"); /* which nobody ran here */
+    CHECK_HAS(got.text, "MemoryError: cannot allocate");
+    CHECK_HAS(got.text, "output of conv2: rms 0.4188, expected 0.4031");
+    CHECK_HAS(got.text, "<dt>processor</dt><dd>a CPU with 2 cores</dd>");
     CHECK_INT(report.tables.beside_count, 2);
-    CHECK_INT(times(k.text, "<table class=\"bars\""), 4);
-    CHECK_INT(times(k.text, "MemoryError"), 1); /* repeats and cells failed alike */
-    CHECK_INT(times(k.text, "<section>"), times(k.text, "</section>"));
-    save("lab-study1", &k);
-    drop(&k);
-    campaign_end(&c);
+    CHECK_INT(times(got.text, "<table class=\"bars\""), 4);
+    CHECK_INT(times(got.text, "MemoryError"), 1); /* repeats and cells failed alike */
+    CHECK_INT(times(got.text, "<section>"), times(got.text, "</section>"));
+    save("lab-study1", &got);
 }
 
 TEST(titles)
@@ -249,155 +260,126 @@ TEST(titles)
         {NULL, "plain"},
     };
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-        campaign c;
-        campaign_begin(&c, "plain");
-        c.r.text = texts[i][0];
-        summarize(&c);
-        CHECK_TEXT(c.r.title, texts[i][1]);
-        campaign_end(&c);
+        campaign_begin(&lab, "plain");
+        lab.r.text = texts[i][0];
+        summarize(&lab);
+        CHECK_TEXT(lab.r.title, texts[i][1]);
     }
 }
 
 TEST(batches)
 {
-    campaign c;
-    lab_report report;
-    make_batches(&c);
-    kept k = page_of(&c, &report);
-    CHECK_HAS(k.text, "Time an image over the size of the batch");
-    CHECK_HAS(k.text, "Largest batch of googlenet that ran within 11.00 GB: brasa 512; caffe 128 (256: Check failed");
-    CHECK_HAS(k.text, "Swap in use, tensorflow");
-    CHECK_INT(times(k.text, "<figure class=\"chart\">"), 2);
-    CHECK(times(k.text, "<title>caffe: ") == 16 && times(k.text, "<title>brasa: ") == 20);
-    save("lab-batch", &k);
-    drop(&k);
-    campaign_end(&c);
+    make_batches(&lab);
+    page_of(&lab);
+    CHECK_HAS(got.text, "Time an image over the size of the batch");
+    CHECK_HAS(got.text,
+              "Largest batch of googlenet that ran within 11.00 GB: brasa 512; caffe 128 (256: Check failed");
+    CHECK_HAS(got.text, "Swap in use, tensorflow");
+    CHECK_INT(times(got.text, "<figure class=\"chart\">"), 2);
+    CHECK(times(got.text, "<title>caffe: ") == 16 && times(got.text, "<title>brasa: ") == 20);
+    save("lab-batch", &got);
 }
 
 TEST(everything)
 {
-    campaign c;
-    lab_report report;
-    make_all(&c);
-    kept k = page_of(&c, &report);
-    CHECK(!strstr(k.text, "<script") && !strstr(k.text, "<img"));
-    CHECK_HAS(k.text, "This campaign is not finished");
-    CHECK_HAS(k.text, "Time an image over the number of threads");
-    CHECK_HAS(k.text, "Largest deviation from the line");
-    CHECK_HAS(k.text, "brasa, line");
-    CHECK_HAS(k.text, "about 13 (11 to 17)"); /* what the study's figure said */
-    CHECK_HAS(k.text, "Accuracy at chance level, aesara");
-    CHECK_HAS(k.text, "<dt>Machine</dt><dd>not JSON at all</dd>");
-    CHECK_INT(times(k.text, "<figcaption>Threads</figcaption>"), 2);
-    CHECK(times(k.text, "<circle") > 4 * SAMPLES);
-    save("lab-all", &k);
-    drop(&k);
-    campaign_end(&c);
+    make_all(&lab);
+    page_of(&lab);
+    CHECK(!strstr(got.text, "<script") && !strstr(got.text, "<img"));
+    CHECK_HAS(got.text, "This campaign is not finished");
+    CHECK_HAS(got.text, "Time an image over the number of threads");
+    CHECK_HAS(got.text, "Largest deviation from the line");
+    CHECK_HAS(got.text, "brasa, line");
+    CHECK_HAS(got.text, "about 13 (11 to 17)"); /* what the study's figure said */
+    CHECK_HAS(got.text, "Accuracy at chance level, aesara");
+    CHECK_HAS(got.text, "<dt>Machine</dt><dd>not JSON at all</dd>");
+    CHECK_INT(times(got.text, "<figcaption>Threads</figcaption>"), 2);
+    CHECK(times(got.text, "<circle") > 4 * SAMPLES);
+    save("lab-all", &got);
 }
 
 TEST(on_a_gpu)
 {
-    campaign c;
-    lab_report report;
-    make_gpu(&c);
-    kept k = page_of(&c, &report);
-    const result_entry *e = results_entry(&c.r, 0, 0);
+    make_gpu(&lab);
+    page_of(&lab);
+    const result_entry *e = results_entry(&lab.r, 0, 0);
     REQUIRE(e);
     CHECK_CLOSE(e->gpu_image_j.median, e->image_s.median * (120 + 400 * 0.91), 1e-9);
-    CHECK_HAS(k.text, "<caption>On the GPU: medians over the repeats</caption>");
-    CHECK_HAS(k.text, "What is missing was not readable: NVML says of the power: Not Supported.");
-    CHECK_HAS(k.text, "A GPU that waits for the host, pytorch (channels_last): alexnet: busy 34.00 % of the time");
-    CHECK_HAS(k.text, "this TensorFlow is a CPU build");
-    CHECK_INT(times(k.text, "<figcaption>GPU busy</figcaption>"), 2);
-    CHECK_INT(times(k.text, "<figcaption>GPU power, W</figcaption>"), 2);
-    CHECK_HAS(k.text, ">conv2d_cudnn<");
-    CHECK_HAS(k.text, "not readable: JAX writes its profile");
-    CHECK_HAS(k.text, "nchwToNhwcKernel&lt;float, float, float, f...");
-    save("lab-gpu", &k);
-    drop(&k);
-    CHECK(lab_export_markdown(&report, keep, &k));
-    CHECK_HAS(k.text,
+    CHECK_HAS(got.text, "<caption>On the GPU: medians over the repeats</caption>");
+    CHECK_HAS(got.text, "What is missing was not readable: NVML says of the power: Not Supported.");
+    CHECK_HAS(got.text, "A GPU that waits for the host, pytorch (channels_last): alexnet: busy 34.00 % of the time");
+    CHECK_HAS(got.text, "this TensorFlow is a CPU build");
+    CHECK_INT(times(got.text, "<figcaption>GPU busy</figcaption>"), 2);
+    CHECK_INT(times(got.text, "<figcaption>GPU power, W</figcaption>"), 2);
+    CHECK_HAS(got.text, ">conv2d_cudnn<");
+    CHECK_HAS(got.text, "not readable: JAX writes its profile");
+    CHECK_HAS(got.text, "nchwToNhwcKernel&lt;float, float, float, f...");
+    save("lab-gpu", &got);
+    CHECK(lab_export_markdown(&report, keep, anew(&got)));
+    CHECK_HAS(got.text,
               "| Cell | Framework | GPU memory | its own count | GPU busy | Power, W | J an epoch | J an image |");
-    CHECK_HAS(k.text, "| alexnet | brasa | conv2d_cudnn | 50.00 % | 0.5000 | 20 |");
-    drop(&k);
-    CHECK(lab_export_json(&report, keep, &k));
-    CHECK_HAS(k.text,
+    CHECK_HAS(got.text, "| alexnet | brasa | conv2d_cudnn | 50.00 % | 0.5000 | 20 |");
+    CHECK(lab_export_json(&report, keep, anew(&got)));
+    CHECK_HAS(got.text,
               "\"profile\":{\"why\":null,\"steps\":8,\"seconds\":0.008,\"functions\":[{\"name\":\"conv2d_cudnn\"");
-    CHECK_HAS(k.text, "\"gpu_busy\":{\"median\":0.91");
-    drop(&k);
-    CHECK(lab_export_csv(&c.r, keep, &k));
-    CHECK_HAS(k.text, ",gpu_energy_j,gpu_epoch_j,gpu_image_j,gpu_why,finished\n");
-    drop(&k);
-    campaign_end(&c);
+    CHECK_HAS(got.text, "\"gpu_busy\":{\"median\":0.91");
+    CHECK(lab_export_csv(&lab.r, keep, anew(&got)));
+    CHECK_HAS(got.text, ",gpu_energy_j,gpu_epoch_j,gpu_image_j,gpu_why,finished\n");
 }
 
 TEST(charts_of_a_grid)
 {
-    campaign c;
-    lab_report report;
-    make_grid(&c);
-    kept k = page_of(&c, &report);
-    CHECK_INT(times(k.text, "<figcaption>letter_mlp on synth:letter,n=64</figcaption>"), 1);
-    CHECK_INT(times(k.text, "<figcaption>letter_mlp on synth:letter,n=96</figcaption>"), 1);
-    CHECK_INT(times(k.text, "pytorch</th><td role=\"cell\"><svg class=\"c1\""), 4); /* its colour in bars ... */
-    CHECK_INT(times(k.text, "<path class=\"line c1\""), 2);                         /* ... and in lines */
-    CHECK_HAS(k.text,
+    make_grid(&lab);
+    page_of(&lab);
+    CHECK_INT(times(got.text, "<figcaption>letter_mlp on synth:letter,n=64</figcaption>"), 1);
+    CHECK_INT(times(got.text, "<figcaption>letter_mlp on synth:letter,n=96</figcaption>"), 1);
+    CHECK_INT(times(got.text, "pytorch</th><td role=\"cell\"><svg class=\"c1\""), 4); /* its colour in bars ... */
+    CHECK_INT(times(got.text, "<path class=\"line c1\""), 2);                         /* ... and in lines */
+    CHECK_HAS(got.text,
               "Looked for, and not found: time does not grow with the data; equal to all digits; swap in use;");
-    CHECK_HAS(k.text, "could be seen: accuracy at chance level; accuracy far below another&#39;s; the same time on");
-    drop(&k);
-    campaign_end(&c);
+    CHECK_HAS(got.text,
+              "could be seen: accuracy at chance level; accuracy far below another&#39;s; the same time on");
 }
 
 /* An account as the program writes it: objects in objects, lists, sizes, what there is not. */
 TEST(the_machine_in_words)
 {
-    campaign c;
-    lab_report report;
-    make_nothing(&c);
-    c.r.machine =
+    make_nothing(&lab);
+    lab.r.machine =
         "{\"machine\":{\"versions\":{\"brasa\":\"0.1.0\"},\"cpu_features\":[\"avx\",\"fma\"],\"sizes\":[1,2],"
         "\"cores\":2,\"cgroup_cpus\":null,\"memory_bytes\":25276530688}}";
-    c.r.brasa = "{\"versions\":{\"brasa\":\"0.1.0\",\"compiler\":\"gcc 12.2.0\"}}";
-    kept k = page_of(&c, &report);
-    CHECK_INT(times(k.text, "<dt>brasa</dt><dd>0.1.0</dd>"), 1);
-    CHECK_HAS(k.text, "<dt>cpu features</dt><dd>avx, fma</dd>");
-    CHECK_HAS(k.text, "<dt>sizes</dt><dd>1, 2</dd>");
-    CHECK_HAS(k.text, "<dt>cores</dt><dd>2</dd>");
-    CHECK_HAS(k.text, "<dt>memory</dt><dd>25.28 GB</dd>");
-    CHECK_HAS(k.text, "<dt>compiler</dt><dd>gcc 12.2.0</dd>");
-    CHECK(!strstr(k.text, "cgroup cpus"));
-    drop(&k);
-    campaign_end(&c);
+    lab.r.brasa = "{\"versions\":{\"brasa\":\"0.1.0\",\"compiler\":\"gcc 12.2.0\"}}";
+    page_of(&lab);
+    CHECK_INT(times(got.text, "<dt>brasa</dt><dd>0.1.0</dd>"), 1);
+    CHECK_HAS(got.text, "<dt>cpu features</dt><dd>avx, fma</dd>");
+    CHECK_HAS(got.text, "<dt>sizes</dt><dd>1, 2</dd>");
+    CHECK_HAS(got.text, "<dt>cores</dt><dd>2</dd>");
+    CHECK_HAS(got.text, "<dt>memory</dt><dd>25.28 GB</dd>");
+    CHECK_HAS(got.text, "<dt>compiler</dt><dd>gcc 12.2.0</dd>");
+    CHECK(!strstr(got.text, "cgroup cpus"));
 }
 
 /* When it was resumed stands there, and what had changed since it was begun. */
 TEST(what_changed_when_it_was_resumed)
 {
-    campaign c;
-    lab_report report;
-    make_nothing(&c);
-    c.r.machine = "{\"machine\":{\"cpu\":\"a CPU\",\"memory_available_bytes\":1000000000}}";
-    c.r.brasa = "{\"versions\":{\"brasa\":\"0.1.0\",\"compiler\":\"gcc 12.2.0\"}}";
+    make_nothing(&lab);
+    lab.r.machine = "{\"machine\":{\"cpu\":\"a CPU\",\"memory_available_bytes\":1000000000}}";
+    lab.r.brasa = "{\"versions\":{\"brasa\":\"0.1.0\",\"compiler\":\"gcc 12.2.0\"}}";
     result_resumed resumed[] = {
         {"2026-11-20T15:00:00Z", "{\"machine\":{\"cpu\":\"a CPU\",\"memory_available_bytes\":2000000000}}",
-         c.r.brasa},
-        {"2026-11-20T16:00:00Z", c.r.machine, "{\"versions\":{\"brasa\":\"0.2.0\",\"compiler\":\"gcc 13.1.0\"}}"},
+         lab.r.brasa},
+        {"2026-11-20T16:00:00Z", lab.r.machine, "{\"versions\":{\"brasa\":\"0.2.0\",\"compiler\":\"gcc 13.1.0\"}}"},
         {"2026-11-20T17:00:00Z", "", "no JSON"},
     };
-    c.r.resumed = resumed;
-    c.r.resumed_count = 3;
-    kept k = page_of(&c, &report);
-    CHECK_HAS(k.text, "<dt>Resumed</dt><dd>2026-11-20T15:00:00Z, with all as before</dd>");
-    CHECK_HAS(k.text, "<dd>2026-11-20T16:00:00Z, with brasa 0.2.0, with compiler gcc 13.1.0</dd>");
-    CHECK_HAS(k.text,
+    lab.r.resumed = resumed;
+    lab.r.resumed_count = 3;
+    page_of(&lab);
+    CHECK_HAS(got.text, "<dt>Resumed</dt><dd>2026-11-20T15:00:00Z, with all as before</dd>");
+    CHECK_HAS(got.text, "<dd>2026-11-20T16:00:00Z, with brasa 0.2.0, with compiler gcc 13.1.0</dd>");
+    CHECK_HAS(got.text,
               "<dd>2026-11-20T17:00:00Z, with Brasa no JSON, without cpu, without brasa, without compiler</dd>");
-    drop(&k);
-    k = (kept){0};
-    CHECK(lab_export_json(&report, keep, &k));
-    CHECK_HAS(k.text, "\"resumed\":[{\"at\":\"2026-11-20T15:00:00Z\",\"machine\":{\"machine\":{\"cpu\"");
-    CHECK_HAS(k.text, "\"machine\":\"\",\"build\":\"no JSON\"}]");
-    drop(&k);
-    campaign_end(&c);
+    CHECK(lab_export_json(&report, keep, anew(&got)));
+    CHECK_HAS(got.text, "\"resumed\":[{\"at\":\"2026-11-20T15:00:00Z\",\"machine\":{\"machine\":{\"cpu\"");
+    CHECK_HAS(got.text, "\"machine\":\"\",\"build\":\"no JSON\"}]");
 }
 
 /* However often it was resumed, what was measured stays in the report. */
@@ -406,53 +388,43 @@ TEST(resumed_again_and_again)
     enum { MANY = 250 };
     static char dates[MANY][32];
     result_resumed resumed[MANY];
-    campaign c;
-    lab_report report;
-    make_nothing(&c);
+    make_nothing(&lab);
     for (int i = 0; i < MANY; i++) {
         snprintf(dates[i], sizeof dates[i], "day %d", i);
-        resumed[i] = (result_resumed){dates[i], c.r.machine, c.r.brasa};
+        resumed[i] = (result_resumed){dates[i], lab.r.machine, lab.r.brasa};
     }
-    c.r.resumed = resumed;
-    c.r.resumed_count = MANY;
-    kept k = page_of(&c, &report);
-    CHECK_HAS(k.text, "<dt>Cost of watching</dt>");
-    CHECK_HAS(k.text, "<dt>Resumed before</dt><dd>245 times</dd>");
-    CHECK_HAS(k.text, "day 249, with all as before");
-    CHECK_HAS(k.text, "day 245,");
-    CHECK(!strstr(k.text, "day 244,"));
-    drop(&k);
-    campaign_end(&c);
+    lab.r.resumed = resumed;
+    lab.r.resumed_count = MANY;
+    page_of(&lab);
+    CHECK_HAS(got.text, "<dt>Cost of watching</dt>");
+    CHECK_HAS(got.text, "<dt>Resumed before</dt><dd>245 times</dd>");
+    CHECK_HAS(got.text, "day 249, with all as before");
+    CHECK_HAS(got.text, "day 245,");
+    CHECK(!strstr(got.text, "day 244,"));
 }
 
 /* Rows of two versions do not pass for one. */
 TEST(two_versions_of_a_framework)
 {
-    campaign c;
-    lab_report report;
-    campaign_begin(&c, "versions");
-    add_cell(&c, "alexnet", "synth:fire,n=100", 100, 1);
+    campaign_begin(&lab, "versions");
+    add_cell(&lab, "alexnet", "synth:fire,n=100", 100, 1);
     for (int repeat = 1; repeat <= 3; repeat++)
-        add_row(&c, "mxnet", "", repeat, 0.1)->version = repeat == 2 ? "1.8.0" : "1.9.1";
-    kept k = page_of(&c, &report);
-    CHECK_HAS(k.text, "1.8.0");
-    CHECK_HAS(k.text, "1.9.1");
-    CHECK_HAS(k.text, "mxnet had 2 versions in this campaign: its rows do not compare with each other.");
-    drop(&k);
-    campaign_end(&c);
+        add_row(&lab, "mxnet", "", repeat, 0.1)->version = repeat == 2 ? "1.8.0" : "1.9.1";
+    page_of(&lab);
+    CHECK_HAS(got.text, "1.8.0");
+    CHECK_HAS(got.text, "1.9.1");
+    CHECK_HAS(got.text, "mxnet had 2 versions in this campaign: its rows do not compare with each other.");
 }
 
 /* RAPL's joules, for all epochs together, are told for one and for an image. */
 TEST(energy_of_the_processors)
 {
-    campaign c;
-    lab_report report;
-    campaign_begin(&c, "energy");
-    add_cell(&c, "alexnet", "synth:fire,n=100", 100, 1);
+    campaign_begin(&lab, "energy");
+    add_cell(&lab, "alexnet", "synth:fire,n=100", 100, 1);
     for (int repeat = 1; repeat <= 3; repeat++) {
         static const double seconds[] = {2, 2.1};
-        result_row *row = add_row(&c, "brasa", "", repeat, 0.02);
-        row->epochs = pool_get(&c.pool, 2, sizeof *row->epochs);
+        result_row *row = add_row(&lab, "brasa", "", repeat, 0.02);
+        row->epochs = pool_get(&lab.pool, 2, sizeof *row->epochs);
         REQUIRE(row->epochs);
         row->epoch_count = 2;
         for (int i = 0; i < 2; i++)
@@ -460,199 +432,158 @@ TEST(energy_of_the_processors)
         row->energy_j = 300;
         row->energy_why = NULL;
     }
-    kept k = page_of(&c, &report);
-    CHECK_CLOSE(c.r.entries[0].epoch_j.median, 150, 1e-9);
-    CHECK_CLOSE(c.r.entries[0].image_j.median, 1.5, 1e-9);
-    CHECK_HAS(k.text, "<td>300</td><td>150</td><td>1.500</td>");
-    drop(&k);
-    CHECK(lab_export_csv(&c.r, keep, &k));
-    CHECK_HAS(k.text, ",energy_j,epoch_j,image_j,energy_why,");
-    CHECK_HAS(k.text, ",300,150,1.5,,");
-    drop(&k);
-    for (int i = 0; i < c.r.row_count; i++)
-        c.r.rows[i].epochs[0].seconds = c.r.rows[i].epochs[1].seconds = 0.1; /* two looks: too rough */
-    k = page_of(&c, &report);
-    CHECK(isnan(c.r.entries[0].epoch_j.median));
-    CHECK_HAS(k.text, "too rough to be shared out");
-    drop(&k);
-    campaign_end(&c);
+    page_of(&lab);
+    CHECK_CLOSE(lab.r.entries[0].epoch_j.median, 150, 1e-9);
+    CHECK_CLOSE(lab.r.entries[0].image_j.median, 1.5, 1e-9);
+    CHECK_HAS(got.text, "<td>300</td><td>150</td><td>1.500</td>");
+    CHECK(lab_export_csv(&lab.r, keep, anew(&got)));
+    CHECK_HAS(got.text, ",energy_j,epoch_j,image_j,energy_why,");
+    CHECK_HAS(got.text, ",300,150,1.5,,");
+    drop(&got);
+    for (int i = 0; i < lab.r.row_count; i++)
+        lab.r.rows[i].epochs[0].seconds = lab.r.rows[i].epochs[1].seconds = 0.1; /* two looks: too rough */
+    page_of(&lab);
+    CHECK(isnan(lab.r.entries[0].epoch_j.median));
+    CHECK_HAS(got.text, "too rough to be shared out");
 }
 
 TEST(absent)
 {
-    campaign c;
-    lab_report report;
-    campaign_begin(&c, "absent");
-    add_cell(&c, "alexnet", "synth:fire,n=8", 8, 1);
-    add_rows(&c, "brasa", "", 0.04, 0.02);
-    fail_row(add_row(&c, "singa", "", 1, 0), "absent", "not installed", NULL);
-    kept k = page_of(&c, &report);
-    CHECK_HAS(k.text, ">3 of 3<");
-    CHECK_HAS(k.text, "not installed");
-    drop(&k);
-    campaign_end(&c);
+    campaign_begin(&lab, "absent");
+    add_cell(&lab, "alexnet", "synth:fire,n=8", 8, 1);
+    add_rows(&lab, "brasa", "", 0.04, 0.02);
+    fail_row(add_row(&lab, "singa", "", 1, 0), "absent", "not installed", NULL);
+    page_of(&lab);
+    CHECK_HAS(got.text, ">3 of 3<");
+    CHECK_HAS(got.text, "not installed");
 }
 
 TEST(nothing)
 {
-    campaign c;
-    lab_report report;
-    make_nothing(&c);
-    kept k = page_of(&c, &report);
-    CHECK_HAS(k.text, "Nobody got through");
-    CHECK(!strstr(k.text, "nan") && !strstr(k.text, "<svg"));
-    save("lab-nothing", &k);
-    drop(&k);
-    campaign_end(&c);
+    make_nothing(&lab);
+    page_of(&lab);
+    CHECK_HAS(got.text, "Nobody got through");
+    CHECK(!strstr(got.text, "nan") && !strstr(got.text, "<svg"));
+    save("lab-nothing", &got);
 }
 
 /* --- the same for other programs ----------------------------------------------------------------------------- */
 
 TEST(csv)
 {
-    campaign c;
-    kept k = {0};
-    make_study1(&c);
-    summarize(&c);
-    CHECK(lab_export_csv(&c.r, keep, &k));
-    CHECK_INT(times(k.text, "\n"), 1 + c.r.row_count);
-    CHECK_HAS(k.text, "experiment,network,data,images,batch,");
-    CHECK_HAS(k.text, ",finished\n");
-    CHECK_INT(times(k.text, ",yes\n"), c.r.row_count);
-    CHECK_HAS(k.text, "main,alexnet,\"synth:fire,n=48\",48,1,2,");
-    CHECK_HAS(k.text, ",eval_s,");
-    CHECK_HAS(k.text, ",children,ctx_switches,faults,read_bytes,energy_j,epoch_j,image_j,energy_why,");
-    CHECK_HAS(k.text, ",0,4211,61034,12000000,,");
-    CHECK(!strstr(k.text, "nan"));
-    drop(&k);
-    c.r.rows[0].reason = "a \"b\",\nc";
-    c.r.finished = false;
-    CHECK(lab_export_csv(&c.r, keep, &k));
-    CHECK_INT(times(k.text, ",no\n"), c.r.row_count);
-    CHECK_HAS(k.text, ",\"a \"\"b\"\",\nc\",");
-    drop(&k);
-    campaign_end(&c);
+    make_study1(&lab);
+    summarize(&lab);
+    CHECK(lab_export_csv(&lab.r, keep, &got));
+    CHECK_INT(times(got.text, "\n"), 1 + lab.r.row_count);
+    CHECK_HAS(got.text, "experiment,network,data,images,batch,");
+    CHECK_HAS(got.text, ",finished\n");
+    CHECK_INT(times(got.text, ",yes\n"), lab.r.row_count);
+    CHECK_HAS(got.text, "main,alexnet,\"synth:fire,n=48\",48,1,2,");
+    CHECK_HAS(got.text, ",eval_s,");
+    CHECK_HAS(got.text, ",children,ctx_switches,faults,read_bytes,energy_j,epoch_j,image_j,energy_why,");
+    CHECK_HAS(got.text, ",0,4211,61034,12000000,,");
+    CHECK(!strstr(got.text, "nan"));
+    drop(&got);
+    lab.r.rows[0].reason = "a \"b\",\nc";
+    lab.r.finished = false;
+    CHECK(lab_export_csv(&lab.r, keep, &got));
+    CHECK_INT(times(got.text, ",no\n"), lab.r.row_count);
+    CHECK_HAS(got.text, ",\"a \"\"b\"\",\nc\",");
 }
 
 TEST(json_and_markdown)
 {
-    campaign c;
-    lab_report report;
-    kept k = {0};
-    make_study1(&c);
-    summarize(&c);
-    CHECK_STATUS(lab_report_make(&c.pool, &c.r, &report), BRASA_OK);
-    CHECK(lab_export_json(&report, keep, &k));
-    CHECK_HAS(k.text, "\"name\":\"study1-cpu\"");
-    CHECK_HAS(k.text, "\"study\":\"study1\"");
-    CHECK_HAS(k.text, "brasa is fastest in 8 of 8 cells");
-    CHECK_INT(times(k.text, "\"epochs\":["), c.r.row_count);
-    CHECK_HAS(k.text, "\"machine\":{\"processor\": \"a CPU with 2 cores\"");
-    CHECK_HAS(k.text, "\"build\":{\"version\": \"0.1.0\"");
-    CHECK_HAS(k.text, "\"ctx_switches\":{\"median\":4211,");
-    CHECK_HAS(k.text, "\"faults\":61034,\"read_bytes\":12000000,");
-    drop(&k);
-    CHECK(lab_export_markdown(&report, keep, &k));
-    CHECK_HAS(k.text, "# Made up\n\nstudy1-cpu, 2026-11-20 14:03:11. brasa is fastest");
-    CHECK_HAS(k.text, "| Framework | alexnet | published | mobilenet_v2 |");
-    CHECK_HAS(k.text, "| pytorch | ");
-    CHECK_HAS(k.text, "| Cell | Framework | Context switches | Page faults | Read from disk | Swap |");
-    CHECK_HAS(k.text, "| 4,211 | 61,034 | 12.00 MB |");
-    CHECK(!strstr(k.text, "Not finished"));
-    CHECK_HAS(k.text, "\n## Conditions\n\nAn epoch's time goes from");
-    CHECK_HAS(k.text, "\n- processor: a CPU with 2 cores\n");
-    CHECK_HAS(k.text, "\n- Busy before a run: 0.0");
-    CHECK_HAS(k.text, "\n## The experiment\n\n    title      Made up\n    network    alexnet vgg16\n");
-    drop(&k);
-    campaign_end(&c);
+    make_study1(&lab);
+    report_of(&lab);
+    CHECK(lab_export_json(&report, keep, &got));
+    CHECK_HAS(got.text, "\"name\":\"study1-cpu\"");
+    CHECK_HAS(got.text, "\"study\":\"study1\"");
+    CHECK_HAS(got.text, "brasa is fastest in 8 of 8 cells");
+    CHECK_INT(times(got.text, "\"epochs\":["), lab.r.row_count);
+    CHECK_HAS(got.text, "\"machine\":{\"processor\": \"a CPU with 2 cores\"");
+    CHECK_HAS(got.text, "\"build\":{\"version\": \"0.1.0\"");
+    CHECK_HAS(got.text, "\"ctx_switches\":{\"median\":4211,");
+    CHECK_HAS(got.text, "\"faults\":61034,\"read_bytes\":12000000,");
+    CHECK(lab_export_markdown(&report, keep, anew(&got)));
+    CHECK_HAS(got.text, "# Made up\n\nstudy1-cpu, 2026-11-20 14:03:11. brasa is fastest");
+    CHECK_HAS(got.text, "| Framework | alexnet | published | mobilenet_v2 |");
+    CHECK_HAS(got.text, "| pytorch | ");
+    CHECK_HAS(got.text, "| Cell | Framework | Context switches | Page faults | Read from disk | Swap |");
+    CHECK_HAS(got.text, "| 4,211 | 61,034 | 12.00 MB |");
+    CHECK(!strstr(got.text, "Not finished"));
+    CHECK_HAS(got.text, "\n## Conditions\n\nAn epoch's time goes from");
+    CHECK_HAS(got.text, "\n- processor: a CPU with 2 cores\n");
+    CHECK_HAS(got.text, "\n- Busy before a run: 0.0");
+    CHECK_HAS(got.text, "\n## The experiment\n\n    title      Made up\n    network    alexnet vgg16\n");
+    drop(&got);
 
-    make_all(&c);
-    summarize(&c);
-    CHECK_STATUS(lab_report_make(&c.pool, &c.r, &report), BRASA_OK);
-    CHECK(lab_export_markdown(&report, keep, &k));
-    CHECK_HAS(k.text, "\\<script>alert(1)\\</script>");
-    CHECK_HAS(k.text, "Not finished");
-    CHECK_HAS(k.text, "\\|\"");
-    drop(&k);
-    CHECK(lab_export_json(&report, keep, &k));
-    CHECK_HAS(k.text, "\"machine\":\"not JSON at all\"");
-    CHECK_INT(times(k.text, "\"phase\":[\"import\",\"import\","), 4);
-    CHECK_INT(times(k.text, "\"rss\":[80000000,"), 4);
-    drop(&k);
-    campaign_end(&c);
+    make_all(&lab);
+    report_of(&lab);
+    CHECK(lab_export_markdown(&report, keep, &got));
+    CHECK_HAS(got.text, "\\<script>alert(1)\\</script>");
+    CHECK_HAS(got.text, "Not finished");
+    CHECK_HAS(got.text, "\\|\"");
+    CHECK(lab_export_json(&report, keep, anew(&got)));
+    CHECK_HAS(got.text, "\"machine\":\"not JSON at all\"");
+    CHECK_INT(times(got.text, "\"phase\":[\"import\",\"import\","), 4);
+    CHECK_INT(times(got.text, "\"rss\":[80000000,"), 4);
 }
 
 /* At a price it also tells what it costs; without one nothing is said of that. */
 TEST(costs)
 {
-    campaign c;
-    lab_report report;
-    kept k = {0};
-    make_study1(&c);
-    summarize(&c);
-    CHECK_STATUS(lab_report_make(&c.pool, &c.r, &report), BRASA_OK);
-    CHECK(lab_export_markdown(&report, keep, &k) && lab_export_json(&report, keep, &k));
-    CHECK(!strstr(k.text, "costs") && !strstr(k.text, "price"));
-    drop(&k);
-    c.r.price_per_hour = 7.2; /* two thousandths a second */
-    summarize(&c);
-    CHECK_STATUS(lab_report_make(&c.pool, &c.r, &report), BRASA_OK);
-    const result_entry *e = &c.r.entries[0];
+    make_study1(&lab);
+    report_of(&lab);
+    CHECK(lab_export_markdown(&report, keep, &got) && lab_export_json(&report, keep, &got));
+    CHECK(!strstr(got.text, "costs") && !strstr(got.text, "price"));
+    drop(&got);
+    lab.r.price_per_hour = 7.2; /* two thousandths a second */
+    report_of(&lab);
+    const result_entry *e = &lab.r.entries[0];
     CHECK_CLOSE(e->image_cost.median, 0.002 * e->image_s.median, 1e-12);
     CHECK_CLOSE(e->epoch_cost.high, 0.002 * e->epoch_s.high, 1e-12);
-    CHECK(lab_export_markdown(&report, keep, &k));
-    CHECK_HAS(k.text, "| Cell | Framework | An epoch | An image | A million images |");
-    CHECK_HAS(k.text, "At 7.2 an hour");
-    drop(&k);
-    CHECK(lab_export_json(&report, keep, &k));
-    CHECK_HAS(k.text, "\"price_per_hour\":7.2");
-    CHECK_HAS(k.text, "\"image_cost\":{\"median\":");
-    drop(&k);
-    CHECK(lab_export_csv(&c.r, keep, &k));
-    CHECK_HAS(k.text, ",epoch_cost,image_cost,");
-    drop(&k);
-    k = page_of(&c, &report);
-    CHECK_HAS(k.text, "A million images");
-    drop(&k);
-    campaign_end(&c);
+    CHECK(lab_export_markdown(&report, keep, &got));
+    CHECK_HAS(got.text, "| Cell | Framework | An epoch | An image | A million images |");
+    CHECK_HAS(got.text, "At 7.2 an hour");
+    CHECK(lab_export_json(&report, keep, anew(&got)));
+    CHECK_HAS(got.text, "\"price_per_hour\":7.2");
+    CHECK_HAS(got.text, "\"image_cost\":{\"median\":");
+    CHECK(lab_export_csv(&lab.r, keep, anew(&got)));
+    CHECK_HAS(got.text, ",epoch_cost,image_cost,");
+    page_of(&lab);
+    CHECK_HAS(got.text, "A million images");
 }
 
 /* --- what may fail ------------------------------------------------------------------------------------------- */
 
 TEST(a_sink_that_fails)
 {
-    campaign c;
-    lab_report report;
-    make_study1(&c);
-    kept whole = page_of(&c, &report);
-    for (int call = 1; call <= whole.calls; call += 97) {
+    make_study1(&lab);
+    page_of(&lab);
+    for (int call = 1; call <= got.calls; call += 97) {
         kept k = {.fail_at = call};
-        CHECK_STATUS(lab_page_write(&c.pool, &report, keep, &k), BRASA_BAD_FILE);
+        CHECK_STATUS(lab_page_write(&lab.pool, &report, keep, &k), BRASA_BAD_FILE);
         CHECK_INT(k.calls, call); /* the rest is dropped */
         drop(&k);
     }
     kept k = {.fail_at = 3};
-    CHECK(!lab_export_csv(&c.r, keep, &k));
+    CHECK(!lab_export_csv(&lab.r, keep, &k));
     drop(&k);
-    drop(&whole);
-    campaign_end(&c);
 }
 
 /* Every allocation may fail: then it is told, and nothing is leaked. */
 TEST(out_of_memory)
 {
-    campaign c;
-    make_study1(&c);
+    make_study1(&lab);
     int failures = 0;
     for (int call = 2;; call += 1 + call / 20) { /* where pieces are allocations of their own there are many */
         heap memory = {.fail_at = call};
         brasa_context *ctx;
-        lab_report report;
         kept k = {0};
         const brasa_context_options o = {.threads = 1, .alloc = heap_alloc, .release = heap_release, .user = &memory};
         REQUIRE(brasa_context_new(&o, &ctx) == BRASA_OK);
         pool p = {.ctx = ctx};
-        lab_results r = c.r;
+        lab_results r = lab.r;
         brasa_status status = results_summarize(&p, &r);
         if (status == BRASA_OK)
             status = lab_report_make(&p, &r, &report);
@@ -670,5 +601,4 @@ TEST(out_of_memory)
             break;
     }
     CHECK(failures > 2);
-    campaign_end(&c);
 }

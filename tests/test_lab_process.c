@@ -26,32 +26,47 @@ static const char *const good_lines =
     "{\"event\":\"something new\",\"at\":18,\"deep\":[{\"x\":[1,2]}]}\n"
     "{\"event\":\"done\",\"at\":19}\n";
 
-static brasa_status run_shell(const char *script, process_request r, process_result *out)
-{
-    const char *const argv[] = {"/bin/sh", "-c", script, in_folder("lines"), NULL};
-    r.argv = argv;
-    return process_run(ctx, &r, out);
-}
+/* What a test ran last. */
+static process_result got;
 
-/* Nobody is left that we would have to wait for. */
-static void nobody_left(void)
+/* No process is left that we would have to wait for. */
+static void drop_result(void)
 {
+    process_free(&got);
     CHECK_INT(waitpid(-1, NULL, WNOHANG), -1);
     CHECK_INT(errno, ECHILD);
 }
 
+static void end(void)
+{
+    drop_result();
+    stop();
+}
+
+AROUND_EACH(start, end)
+
+static brasa_status run(const char *const *argv, process_request r)
+{
+    drop_result();
+    r.argv = argv;
+    return process_run(ctx, &r, &got);
+}
+
+static brasa_status run_shell(const char *script, process_request r)
+{
+    return run((const char *const[]){"/bin/sh", "-c", script, in_folder("lines"), NULL}, r);
+}
+
 TEST(lines_become_figures)
 {
-    start();
-    process_result r;
     write_file(in_folder("lines"), good_lines, strlen(good_lines));
-    CHECK_STATUS(run_shell("cat \"$0\"; echo said so >&2", (process_request){.seconds = 20}, &r), BRASA_OK);
-    CHECK_TEXT(r.status, "done");
-    CHECK(!r.reason);
-    CHECK_INT(r.bytes, strlen(good_lines));
-    CHECK_TEXT(r.output, good_lines);
-    CHECK_TEXT(r.tail, "said so\n");
-    const account *a = &r.account;
+    CHECK_STATUS(run_shell("cat \"$0\"; echo said so >&2", (process_request){.seconds = 20}), BRASA_OK);
+    CHECK_TEXT(got.status, "done");
+    CHECK(!got.reason);
+    CHECK_INT(got.bytes, strlen(good_lines));
+    CHECK_TEXT(got.output, good_lines);
+    CHECK_TEXT(got.tail, "said so\n");
+    const account *a = &got.account;
     CHECK_CLOSE(a->import_s, 2.5, 1e-9);
     CHECK_TEXT(a->framework, "F");
     CHECK_TEXT(a->detail, "{\"python\": \"3.11\", \"a\":1}");
@@ -62,46 +77,33 @@ TEST(lines_become_figures)
     CHECK_CLOSE(account_eval_s(a), 0.5, 0);
     CHECK_CLOSE(a->accuracy, 0.75, 0);
     CHECK(isnan(a->first_step_s));
-    CHECK(r.totals.peak_rss != 0);                   /* -1, where it was over before anybody looked */
-    CHECK(isnan(r.totals.share) || r.seconds > 0.9); /* of milliseconds nobody can tell what watching cost */
-    process_free(&r);
-    nobody_left();
-    stop();
+    CHECK(got.totals.peak_rss != 0);                     /* -1, where it was over before anybody looked */
+    CHECK(isnan(got.totals.share) || got.seconds > 0.9); /* of milliseconds nobody can tell what watching cost */
 }
 
 /* Details with nothing in them but white space get no comma. */
 TEST(details_that_are_empty)
 {
     static const char *const blanks[] = {"", " ", "\\t", " \\r \\t"};
-    start();
     for (size_t i = 0; i < sizeof blanks / sizeof blanks[0]; i++) {
         CASE("'%s'", blanks[i]);
-        process_result r;
         char script[200];
         snprintf(script, sizeof script,
                  "printf '{\"event\":\"imported\",\"at\":1,\"python\":\"3.11\",\"detail\":{%s}}\\n'; "
                  "echo '{\"event\":\"done\",\"at\":2}'",
                  blanks[i]);
-        CHECK_STATUS(run_shell(script, (process_request){.seconds = 20}, &r), BRASA_OK);
-        CHECK_TEXT(r.status, "done");
-        CHECK_TEXT(r.account.detail, "{\"python\": \"3.11\"}");
-        process_free(&r);
+        CHECK_STATUS(run_shell(script, (process_request){.seconds = 20}), BRASA_OK);
+        CHECK_TEXT(got.status, "done");
+        CHECK_TEXT(got.account.detail, "{\"python\": \"3.11\"}");
     }
-    stop();
 }
 
 TEST(programs_that_are_not_there)
 {
-    start();
-    process_result r;
-    const char *const argv[] = {in_folder("no-python"), "x", NULL};
-    CHECK_STATUS(process_run(ctx, &(process_request){.argv = argv}, &r), BRASA_OK);
-    CHECK_TEXT(r.status, "failed");
-    CHECK_HAS(r.reason, "it cannot be started");
-    CHECK_HAS(r.reason, "No such file");
-    process_free(&r);
-    nobody_left();
-    stop();
+    CHECK_STATUS(run((const char *const[]){in_folder("no-python"), "x", NULL}, (process_request){0}), BRASA_OK);
+    CHECK_TEXT(got.status, "failed");
+    CHECK_HAS(got.reason, "it cannot be started");
+    CHECK_HAS(got.reason, "No such file");
 }
 
 /* The user's settings that would make a framework faster or slower stay outside; the lab's own come in. */
@@ -133,57 +135,48 @@ TEST(speed_is_not_inherited)
     const int outs = sizeof out / sizeof out[0], ins = sizeof in / sizeof in[0];
     const char *const more[] = {"TF_NUM_INTEROP_THREADS=3", NULL};
     char line[64];
-    start();
     for (int i = 0; i < outs + ins; i++)
         setenv(i < outs ? out[i] : in[i - outs], "of_the_user", 1);
-    process_result r;
     CHECK_STATUS(run_shell("env | grep -e of_the_user -e ^TF_ >&2; echo '{\"event\":\"done\",\"at\":1}'",
-                           (process_request){.environment = more}, &r),
+                           (process_request){.environment = more}),
                  BRASA_OK);
     for (int i = 0; i < outs + ins; i++) {
         const char *name = i < outs ? out[i] : in[i - outs];
         CASE("%s", name);
         snprintf(line, sizeof line, "%s=of_the_user\n", name);
-        CHECK((strstr(r.tail, line) != NULL) == (i >= outs));
+        CHECK((strstr(got.tail, line) != NULL) == (i >= outs));
         unsetenv(name);
     }
-    CHECK_HAS(r.tail, "TF_NUM_INTEROP_THREADS=3\n");
-    process_free(&r);
-    stop();
+    CHECK_HAS(got.tail, "TF_NUM_INTEROP_THREADS=3\n");
 }
 
 TEST(environment_is_clean)
 {
-    start();
-    process_result r;
     setenv("OMP_NUM_THREADS", "7", 1);
     setenv("PYTHONPATH", "/nowhere", 1);
     setenv("KEPT", "yes", 1);
     const char *const more[] = {"ADDED=1", NULL};
     const char *script = "env >&2; pwd >&2; read x || echo nothing to read >&2; echo '{\"event\":\"done\",\"at\":1}'";
-    CHECK_STATUS(run_shell(script, (process_request){.environment = more, .folder = "/"}, &r), BRASA_OK);
-    CHECK_TEXT(r.status, "done");
-    CHECK(!strstr(r.tail, "OMP_NUM_THREADS") && !strstr(r.tail, "PYTHONPATH"));
-    CHECK_HAS(r.tail, "KEPT=yes");
-    CHECK_HAS(r.tail, "ADDED=1");
-    CHECK_HAS(r.tail, "PYTHONNOUSERSITE=1");
-    CHECK_HAS(r.tail, "\n/\n");
-    CHECK_HAS(r.tail, "nothing to read");
-    process_free(&r);
-    stop();
+    CHECK_STATUS(run_shell(script, (process_request){.environment = more, .folder = "/"}), BRASA_OK);
+    CHECK_TEXT(got.status, "done");
+    CHECK(!strstr(got.tail, "OMP_NUM_THREADS") && !strstr(got.tail, "PYTHONPATH"));
+    CHECK_HAS(got.tail, "KEPT=yes");
+    CHECK_HAS(got.tail, "ADDED=1");
+    CHECK_HAS(got.tail, "PYTHONNOUSERSITE=1");
+    CHECK_HAS(got.tail, "\n/\n");
+    CHECK_HAS(got.tail, "nothing to read");
 }
 
 /* --- the fake peer ------------------------------------------------------------------------------------------- */
 
-static brasa_status run_peer(const char *variant, const char *more, process_request r, process_result *out)
+static brasa_status run_peer(const char *variant, const char *more, process_request r)
 {
     char text[300];
     snprintf(text, sizeof text, "{\"mode\": \"train\", \"variant\": \"%s\"%s}", variant, more);
     write_file(in_folder("e.json"), text, strlen(text));
-    const char *const argv[] = {find_python(), "-S", BRASA_SOURCE_DIR "/tests/tools/fake_peer.py",
-                                in_folder("e.json"), NULL};
-    r.argv = argv;
-    return process_run(ctx, &r, out);
+    return run((const char *const[]){find_python(), "-S", BRASA_SOURCE_DIR "/tests/tools/fake_peer.py",
+                                     in_folder("e.json"), NULL},
+               r);
 }
 
 TEST(every_way_to_fail)
@@ -214,34 +207,27 @@ TEST(every_way_to_fail)
         {"killed", "", 60, 0, "killed", "out of memory? It had "},
         {"children", "", 60, 0, "done", NULL},
     };
-    if (!find_python())
-        SKIP("no python3");
-    start();
+    PYTHON_OR_SKIP();
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         CASE("%s", rows[i].variant);
-        process_result r;
         CHECK_STATUS(run_peer(rows[i].variant, rows[i].more,
-                              (process_request){.seconds = rows[i].seconds, .grace = 0.3, .memory = rows[i].memory},
-                              &r),
+                              (process_request){.seconds = rows[i].seconds, .grace = 0.3, .memory = rows[i].memory}),
                      BRASA_OK);
-        CHECK_TEXT(r.status, rows[i].status);
+        CHECK_TEXT(got.status, rows[i].status);
         if (rows[i].reason)
-            CHECK_HAS(r.reason, rows[i].reason);
+            CHECK_HAS(got.reason, rows[i].reason);
         else
-            CHECK_TEXT(r.reason ? r.reason : "none", "none");
-        CHECK(r.seconds < 30);
+            CHECK_TEXT(got.reason ? got.reason : "none", "none");
+        CHECK(got.seconds < 30);
         if (strcmp(rows[i].variant, "stderr") == 0) {
-            CHECK(strlen(r.tail) > 4000 && strlen(r.tail) <= 4096);
-            CHECK_HAS(r.tail, "nobody reads, and .\n");
+            CHECK(strlen(got.tail) > 4000 && strlen(got.tail) <= 4096);
+            CHECK_HAS(got.tail, "nobody reads, and .\n");
         }
         if (strcmp(rows[i].variant, "eats") == 0)
-            CHECK(r.totals.peak_rss > 150 * MB && r.totals.peak_rss < 1500 * MB);
+            CHECK(got.totals.peak_rss > 150 * MB && got.totals.peak_rss < 1500 * MB);
         if (strcmp(rows[i].variant, "children") == 0)
-            CHECK(r.totals.children >= 2);
-        process_free(&r);
-        nobody_left();
+            CHECK(got.totals.children >= 2);
     }
-    stop();
 }
 
 /* Who says that it is done has told of all its epochs, images and evaluations. */
@@ -264,39 +250,28 @@ TEST(done_is_who_told_of_all)
         {"diverged", "the loss of epoch 2 is no finite number"},
         {"no_time", "epoch 2 took no time"},
     };
-    if (!find_python())
-        SKIP("no python3");
-    start();
+    PYTHON_OR_SKIP();
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         CASE("%s", rows[i].variant);
-        process_result r;
         const process_request owes = {.seconds = 60, .owed = {.epochs = 2, .images = 48, .tests = 12}};
-        CHECK_STATUS(run_peer(rows[i].variant, "", owes, &r), BRASA_OK);
-        CHECK_TEXT(r.status, rows[i].reason ? "failed" : "done");
-        CHECK_TEXT(r.reason ? r.reason : "none", rows[i].reason ? rows[i].reason : "none");
-        process_free(&r);
+        CHECK_STATUS(run_peer(rows[i].variant, "", owes), BRASA_OK);
+        CHECK_TEXT(got.status, rows[i].reason ? "failed" : "done");
+        CHECK_TEXT(got.reason ? got.reason : "none", rows[i].reason ? rows[i].reason : "none");
     }
-    stop();
 }
 
 TEST(samples_have_phases)
 {
-    if (!find_python())
-        SKIP("no python3");
-    start();
-    process_result r;
-    CHECK_STATUS(run_peer("slow", ", \"epochs\": 2, \"fake_s\": 0.6", (process_request){.seconds = 60}, &r),
-                 BRASA_OK);
-    CHECK_TEXT(r.status, "done");
+    PYTHON_OR_SKIP();
+    CHECK_STATUS(run_peer("slow", ", \"epochs\": 2, \"fake_s\": 0.6", (process_request){.seconds = 60}), BRASA_OK);
+    CHECK_TEXT(got.status, "done");
     int epochs = 0;
-    for (int i = 0; i < r.count; i++)
-        epochs += strcmp(r.samples[i].phase, "epoch") == 0;
+    for (int i = 0; i < got.count; i++)
+        epochs += strcmp(got.samples[i].phase, "epoch") == 0;
     CHECK(epochs >= 4);
-    CHECK_INT(r.account.epochs, 2);
-    CHECK(r.totals.peak_rss > 4 * MB && r.totals.threads_max >= 1);
-    CHECK(r.totals.share < 0.05); /* it is short: starting counts */
-    process_free(&r);
-    stop();
+    CHECK_INT(got.account.epochs, 2);
+    CHECK(got.totals.peak_rss > 4 * MB && got.totals.threads_max >= 1);
+    CHECK(got.totals.share < 0.05); /* it is short: starting counts */
 }
 
 /* --- ends ---------------------------------------------------------------------------------------------------- */
@@ -311,61 +286,44 @@ static void stop_it(int signal)
 
 TEST(stopped_by_the_user)
 {
-    start();
-    process_result r;
     stop_now = 0;
     signal(SIGALRM, stop_it);
     setitimer(ITIMER_REAL, &(struct itimerval){.it_value = {.tv_usec = 300000}}, NULL);
-    CHECK_STATUS(run_shell("sleep 30 & sleep 30", (process_request){.stop = &stop_now}, &r), BRASA_OK);
-    CHECK_TEXT(r.status, "stopped");
-    CHECK(r.seconds < 10);
-    process_free(&r);
-    nobody_left();
-    stop();
+    CHECK_STATUS(run_shell("sleep 30 & sleep 30", (process_request){.stop = &stop_now}), BRASA_OK);
+    CHECK_TEXT(got.status, "stopped");
+    CHECK(got.seconds < 10);
 }
 
 /* Children that hold the pipes, in sessions of their own, do not keep a run from ending. */
 TEST(nobody_stays_behind)
 {
-    start();
-    process_result r;
     const char *script = "setsid sleep 40 & setsid sh -c 'trap \"\" TERM; sleep 40' & "
                          "sleep 0.3; echo '{\"event\":\"done\",\"at\":1}'";
-    CHECK_STATUS(run_shell(script, (process_request){.seconds = 30}, &r), BRASA_OK);
-    CHECK_TEXT(r.status, "done");
-    CHECK(r.seconds < 10);
-    CHECK(r.totals.children >= 2);
-    process_free(&r);
-    nobody_left();
-    stop();
+    CHECK_STATUS(run_shell(script, (process_request){.seconds = 30}), BRASA_OK);
+    CHECK_TEXT(got.status, "done");
+    CHECK(got.seconds < 10);
+    CHECK(got.totals.children >= 2);
 }
 
 TEST(long_lines)
 {
-    start();
-    process_result r;
-    CHECK_STATUS(run_shell("head -c 3000000 /dev/zero | tr '\\0' x; sleep 30", (process_request){.seconds = 30}, &r),
+    CHECK_STATUS(run_shell("head -c 3000000 /dev/zero | tr '\\0' x; sleep 30", (process_request){.seconds = 30}),
                  BRASA_OK);
-    CHECK_TEXT(r.status, "failed");
-    CHECK_HAS(r.reason, "line 1 of its output is longer than 1 MB");
-    CHECK(r.seconds < 10);
-    process_free(&r);
-    nobody_left();
-    stop();
+    CHECK_TEXT(got.status, "failed");
+    CHECK_HAS(got.reason, "line 1 of its output is longer than 1 MB");
+    CHECK(got.seconds < 10);
 }
 
 /* A lab that is killed takes its runner along. */
 TEST(runner_dies_with_the_lab)
 {
-    start();
     char path[300], line[32] = "";
     snprintf(path, sizeof path, "%s", in_folder("pid"));
     const pid_t lab = fork();
     if (lab == 0) {
-        process_result r;
         char script[400];
         snprintf(script, sizeof script, "echo $$ > %s; exec sleep 30", path);
-        run_shell(script, (process_request){.seconds = 30}, &r);
+        run_shell(script, (process_request){.seconds = 30});
         _exit(0);
     }
     FILE *f = NULL;
@@ -393,25 +351,19 @@ TEST(runner_dies_with_the_lab)
         }
     }
     CHECK(gone);
-    stop();
 }
 
 TEST(memory_runs_out)
 {
-    start();
     int refused = 0;
     write_file(in_folder("lines"), good_lines, strlen(good_lines));
     for (int at = 1; at < 40 && memory.calls >= at - 1; at++) { /* till all are granted */
-        process_result r;
         memory.calls = 0;
         memory.fail_at = at;
-        brasa_status status = run_shell("cat \"$0\"", (process_request){.seconds = 20}, &r);
+        brasa_status status = run_shell("cat \"$0\"", (process_request){.seconds = 20});
         CHECK(status == BRASA_OK || status == BRASA_OUT_OF_MEMORY);
         refused += status == BRASA_OUT_OF_MEMORY;
-        process_free(&r);
-        nobody_left();
     }
     memory.fail_at = 0;
     CHECK(refused > 3);
-    stop();
 }

@@ -55,6 +55,29 @@ static store *opened(const char *path, store_mode mode)
     return s;
 }
 
+/* The store of the running test. */
+static store *st;
+
+static void end_store(void)
+{
+    store_close(st);
+    st = NULL;
+}
+
+static store *anew(const char *path, store_mode mode)
+{
+    end_store();
+    return st = opened(path, mode);
+}
+
+static void end(void)
+{
+    end_store();
+    stop();
+}
+
+AROUND_EACH(start, end)
+
 /* A campaign with a cell; the number of the cell. */
 static int64_t make_cell(store *s)
 {
@@ -75,11 +98,9 @@ static int64_t make_cell(store *s)
 
 TEST(everything_comes_back)
 {
-    start();
     const char *path = in_folder("all.db");
-    store *s = opened(path, STORE_WORK);
-    REQUIRE(s);
-    const int64_t cell = make_cell(s);
+    REQUIRE(anew(path, STORE_WORK));
+    const int64_t cell = make_cell(st);
     store_row r = example_row(cell, 1);
     store_sample *samples = some_samples(100);
     const store_function functions[] = {{"multiply", 0.25, 12}, {"add", 0.125, -1}};
@@ -94,17 +115,16 @@ TEST(everything_comes_back)
                                .nsamples = 100,
                                .functions = functions,
                                .nfunctions = 2};
-    CHECK_STATUS(store_add_row(s, &r, &all), BRASA_OK);
+    CHECK_STATUS(store_add_row(st, &r, &all), BRASA_OK);
     store_parity y = {
         .campaign = 1, .peer = "fake", .variant = "", .network = "alexnet", .status = "same", .worst = 1e-6};
-    CHECK_STATUS(store_add_parity(s, &y), BRASA_OK);
+    CHECK_STATUS(store_add_parity(st, &y), BRASA_OK);
     y.status = "different";
-    CHECK_STATUS(store_add_parity(s, &y), BRASA_OK); /* once more: replaced */
-    CHECK_STATUS(store_finish_campaign(s, 1, "later"), BRASA_OK);
-    store_close(s);
+    CHECK_STATUS(store_add_parity(st, &y), BRASA_OK); /* once more: replaced */
+    CHECK_STATUS(store_finish_campaign(st, 1, "later"), BRASA_OK);
+    end_store();
 
-    REQUIRE((s = opened(path, STORE_READ)));
-    pool p = {.ctx = ctx};
+    REQUIRE(anew(path, STORE_READ));
     store_campaign *g;
     store_cell *c;
     store_parity *parity;
@@ -112,7 +132,7 @@ TEST(everything_comes_back)
     store_epoch *e;
     store_sample *m;
     int count;
-    CHECK_STATUS(store_campaigns(s, &p, &g, &count), BRASA_OK);
+    CHECK_STATUS(store_campaigns(st, &scratch, &g, &count), BRASA_OK);
     REQUIRE(count == 1);
     CHECK_TEXT(g->text, "network alexnet\n");
     CHECK_TEXT(g->finished, "later");
@@ -120,16 +140,16 @@ TEST(everything_comes_back)
     CHECK_TEXT(g->peers, "brasa");
     CHECK_TEXT(g->data, "mine=csv:x");
     CHECK(!g->machine);
-    CHECK_STATUS(store_parities(s, &p, g->id, &parity, &count), BRASA_OK);
+    CHECK_STATUS(store_parities(st, &scratch, g->id, &parity, &count), BRASA_OK);
     REQUIRE(count == 1);
     CHECK_TEXT(parity->status, "different");
-    CHECK_STATUS(store_cells(s, &p, g->id, &c, &count), BRASA_OK);
+    CHECK_STATUS(store_cells(st, &scratch, g->id, &c, &count), BRASA_OK);
     REQUIRE(count == 1);
     CHECK_INT(c->campaign, g->id);
     CHECK_INT(c->batch, 8);
     CHECK_TEXT(c->network_hash, "12ab");
     CHECK_TEXT(c->data_hash, "34cd");
-    CHECK_STATUS(store_rows(s, &p, c->id, &row, &count), BRASA_OK);
+    CHECK_STATUS(store_rows(st, &scratch, c->id, &row, &count), BRASA_OK);
     REQUIRE(count == 1);
     CHECK_INT(row->cell, cell);
     CHECK_INT(row->peak_rss, 123456789012);
@@ -139,11 +159,11 @@ TEST(everything_comes_back)
     CHECK(isnan(row->fma_gflops));
     CHECK_TEXT(row->tail, "last\n");
     CHECK(!row->reason);
-    CHECK_STATUS(store_epochs(s, &p, row->id, &e, &count), BRASA_OK);
+    CHECK_STATUS(store_epochs(st, &scratch, row->id, &e, &count), BRASA_OK);
     REQUIRE(count == 2);
     CHECK_CLOSE(e[1].seconds, 1.75, 0);
     CHECK(isnan(e[1].loss) && isnan(e[0].accuracy));
-    CHECK_STATUS(store_samples(s, &p, row->id, &m, &count), BRASA_OK);
+    CHECK_STATUS(store_samples(st, &scratch, row->id, &m, &count), BRASA_OK);
     REQUIRE(count == 100);
     CHECK_INT(m[99].rss, 99);
     CHECK_TEXT(m[99].phase, "epoch");
@@ -152,48 +172,43 @@ TEST(everything_comes_back)
     CHECK_INT(row->gpu_peak, 6000000000);
     CHECK_TEXT(row->gpu_why, "not readable: power");
     store_function *f;
-    CHECK_STATUS(store_functions(s, &p, row->id, &f, &count), BRASA_OK);
+    CHECK_STATUS(store_functions(st, &scratch, row->id, &f, &count), BRASA_OK);
     REQUIRE(count == 2);
     CHECK_TEXT(f[0].name, "multiply");
     CHECK(f[0].seconds == 0.25 && f[0].calls == 12 && f[1].calls == -1);
-    CHECK(store_add_row(s, row, &(store_details){0}) != BRASA_OK); /* it was opened for reading */
-    pool_free(&p);
-    store_close(s);
+    CHECK(store_add_row(st, row, &(store_details){0}) != BRASA_OK); /* it was opened for reading */
+    end_store();
     free(samples);
-    stop();
 }
 
 TEST(a_row_again_replaces_it_and_its_samples)
 {
-    start();
-    store *s = opened(in_folder("again.db"), STORE_WORK);
-    REQUIRE(s);
-    const int64_t cell = make_cell(s);
+    REQUIRE(anew(in_folder("again.db"), STORE_WORK));
+    const int64_t cell = make_cell(st);
     store_sample *samples = some_samples(50);
-    pool p = {.ctx = ctx};
     store_row *rows;
     store_sample *m;
     int count;
     for (int64_t repeat = 1; repeat <= 2; repeat++) {
         store_row r = example_row(cell, repeat);
         CHECK_STATUS(
-            store_add_row(s, &r,
+            store_add_row(st, &r,
                           &(store_details){.epochs = two_epochs, .nepochs = 2, .samples = samples, .nsamples = 50}),
             BRASA_OK);
     }
     store_row r = example_row(cell, 1);
     r.status = "failed";
-    CHECK_STATUS(store_add_row(s, &r, &(store_details){.samples = samples, .nsamples = 7}), BRASA_OK);
-    CHECK_STATUS(store_rows(s, &p, cell, &rows, &count), BRASA_OK);
+    CHECK_STATUS(store_add_row(st, &r, &(store_details){.samples = samples, .nsamples = 7}), BRASA_OK);
+    CHECK_STATUS(store_rows(st, &scratch, cell, &rows, &count), BRASA_OK);
     REQUIRE(count == 2);
     CHECK_TEXT(rows[0].status, "done");
     CHECK_TEXT(rows[1].status, "failed");
-    CHECK_STATUS(store_samples(s, &p, rows[1].id, &m, &count), BRASA_OK);
+    CHECK_STATUS(store_samples(st, &scratch, rows[1].id, &m, &count), BRASA_OK);
     CHECK_INT(count, 7);
     store_cell again = {.campaign = 1, .key = "a", .experiment = "quick"};
-    CHECK_STATUS(store_add_cell(s, &again), BRASA_OK);
+    CHECK_STATUS(store_add_cell(st, &again), BRASA_OK);
     CHECK_INT(again.id, cell);
-    store_close(s);
+    end_store();
     sqlite3 *db;
     sqlite3_stmt *q;
     REQUIRE(sqlite3_open(in_folder("again.db"), &db) == SQLITE_OK);
@@ -203,9 +218,7 @@ TEST(a_row_again_replaces_it_and_its_samples)
     CHECK_INT(sqlite3_column_int(q, 1), 2);
     sqlite3_finalize(q);
     sqlite3_close(db);
-    pool_free(&p);
     free(samples);
-    stop();
 }
 
 /* Whether the file is sound, and every row in it has all of its samples; the number of rows. */
@@ -261,12 +274,10 @@ static void write_rows(const char *path, int first, int samples)
 TEST(killed_writers_leave_whole_rows)
 {
     enum { KILLS = 25, SAMPLES = 400 };
-    start();
     const char *path = in_folder("killed.db");
-    store *s = opened(path, STORE_WORK);
-    REQUIRE(s);
-    make_cell(s);
-    store_close(s);
+    REQUIRE(anew(path, STORE_WORK));
+    make_cell(st);
+    end_store();
     int rows = 0;
     for (int i = 0; i < KILLS; i++) {
         const pid_t child = fork();
@@ -282,18 +293,15 @@ TEST(killed_writers_leave_whole_rows)
         rows = now;
     }
     CHECK(rows > 0);
-    stop();
 }
 
 TEST(full_disk_leaves_whole_rows)
 {
     enum { SAMPLES = 400 };
-    start();
     const char *path = in_folder("full.db");
-    store *s = opened(path, STORE_WORK);
-    REQUIRE(s);
-    make_cell(s);
-    store_close(s);
+    REQUIRE(anew(path, STORE_WORK));
+    make_cell(st);
+    end_store();
     const pid_t child = fork();
     if (child == 0) { /* no file may be larger than this: not quite a full disk, but writes fail just so */
         struct rlimit most = {300000, 300000};
@@ -311,37 +319,29 @@ TEST(full_disk_leaves_whole_rows)
     CHECK_HAS(said, "full.db: ");
     CHECK_HAS(said, "(ulimit -f)");
     free(said);
-    REQUIRE((s = opened(path, STORE_WORK))); /* with room again it goes on */
+    REQUIRE(anew(path, STORE_WORK)); /* with room again it goes on */
     store_row r = example_row(1, 1000);
-    CHECK_STATUS(store_add_row(s, &r, &(store_details){.epochs = two_epochs, .nepochs = 2}), BRASA_OK);
-    store_close(s);
-    stop();
+    CHECK_STATUS(store_add_row(st, &r, &(store_details){.epochs = two_epochs, .nepochs = 2}), BRASA_OK);
 }
 
 TEST(one_works_others_read)
 {
-    start();
     const char *path = in_folder("two.db");
-    store *s = opened(path, STORE_WORK), *second, *reader;
-    REQUIRE(s);
-    const int64_t cell = make_cell(s);
+    store *second, *reader;
+    REQUIRE(anew(path, STORE_WORK));
+    const int64_t cell = make_cell(st);
     CHECK_STATUS(store_open(ctx, path, STORE_WORK, &second), BRASA_WRONG_STATE);
     CHECK_HAS(brasa_context_error(ctx), "another brasa runs experiments with this store");
     store_close(second);
     REQUIRE((reader = opened(path, STORE_READ)));
     store_row r = example_row(cell, 1);
-    CHECK_STATUS(store_add_row(s, &r, &(store_details){0}), BRASA_OK);
-    pool p = {.ctx = ctx};
+    CHECK_STATUS(store_add_row(st, &r, &(store_details){0}), BRASA_OK);
     store_row *rows;
     int count;
-    CHECK_STATUS(store_rows(reader, &p, cell, &rows, &count), BRASA_OK);
+    CHECK_STATUS(store_rows(reader, &scratch, cell, &rows, &count), BRASA_OK);
     CHECK_INT(count, 1);
-    pool_free(&p);
     store_close(reader);
-    store_close(s);
-    REQUIRE((s = opened(path, STORE_WORK)));
-    store_close(s);
-    stop();
+    REQUIRE(anew(path, STORE_WORK));
 }
 
 static void refused(const char *path, store_mode mode, const char *why)
@@ -390,46 +390,40 @@ TEST(an_old_store_becomes_a_new_one)
 {
     for (store_mode mode = STORE_READ; mode <= STORE_WORK; mode++) {
         CASE("%s", mode == STORE_READ ? "to read" : "to work with");
-        start();
         const char *path = in_folder(mode == STORE_READ ? "old0.db" : "old1.db");
-        store *s = opened(path, STORE_WORK);
-        REQUIRE(s);
-        store_row r = example_row(make_cell(s), 1), *rows;
+        REQUIRE(anew(path, STORE_WORK));
+        store_row r = example_row(make_cell(st), 1), *rows;
         store_sample *one = some_samples(1), *samples;
-        CHECK_STATUS(store_add_row(s, &r, &(store_details){.samples = one, .nsamples = 1}), BRASA_OK);
+        CHECK_STATUS(store_add_row(st, &r, &(store_details){.samples = one, .nsamples = 1}), BRASA_OK);
         free(one);
-        store_close(s);
+        end_store();
         for (int i = (int)(sizeof older / sizeof older[0]) - 1; i >= 0; i--)
             make_database(path, older[i]);
-        REQUIRE((s = opened(path, mode)));
-        pool p = {.ctx = ctx};
+        REQUIRE(anew(path, mode));
         store_campaign *g;
         store_cell *cells;
         store_function *functions;
         int count;
-        CHECK_STATUS(store_rows(s, &p, r.cell, &rows, &count), BRASA_OK);
+        CHECK_STATUS(store_rows(st, &scratch, r.cell, &rows, &count), BRASA_OK);
         REQUIRE(count == 1);
         CHECK(rows->gpu_peak == -1 && isnan(rows->gpu_busy) && !rows->profile_why && rows->peak_rss == r.peak_rss);
         CHECK_INT(rows->peak_memory, -1);
-        CHECK_STATUS(store_samples(s, &p, rows->id, &samples, &count), BRASA_OK);
+        CHECK_STATUS(store_samples(st, &scratch, rows->id, &samples, &count), BRASA_OK);
         CHECK(count == 1 && samples->gpu_memory == -1 && samples->memory == -1 && isnan(samples->gpu_power));
-        CHECK_STATUS(store_functions(s, &p, rows->id, &functions, &count), BRASA_OK);
+        CHECK_STATUS(store_functions(st, &scratch, rows->id, &functions, &count), BRASA_OK);
         CHECK_INT(count, 0);
-        CHECK_STATUS(store_campaigns(s, &p, &g, &count), BRASA_OK);
+        CHECK_STATUS(store_campaigns(st, &scratch, &g, &count), BRASA_OK);
         REQUIRE(count == 1);
         CHECK_TEXT(g->name, "quick");
         CHECK(isnan(g->price_per_hour) && !g->peers && !g->data);
         store_resumed *resumed;
-        CHECK_STATUS(store_resumes(s, &p, g->id, &resumed, &count), BRASA_OK);
+        CHECK_STATUS(store_resumes(st, &scratch, g->id, &resumed, &count), BRASA_OK);
         CHECK_INT(count, 0);
-        CHECK_STATUS(store_cells(s, &p, g->id, &cells, &count), BRASA_OK);
+        CHECK_STATUS(store_cells(st, &scratch, g->id, &cells, &count), BRASA_OK);
         CHECK(count == 1 && !cells->network_hash && !cells->data_hash);
-        pool_free(&p);
-        store_close(s);
-        REQUIRE((s = opened(path, STORE_WORK))); /* and stays one */
-        make_cell(s);
-        store_close(s);
-        stop();
+        REQUIRE(anew(path, STORE_WORK)); /* and stays one */
+        make_cell(st);
+        end_store();
     }
 }
 
@@ -437,12 +431,10 @@ TEST(an_old_store_becomes_a_new_one)
 TEST(an_old_store_of_somebody_else_is_read)
 {
     enum { NOBODY = 65534 };
-    start();
     const char *path = in_folder("theirs.db");
-    store *s = opened(path, STORE_WORK);
-    REQUIRE(s);
-    make_cell(s);
-    store_close(s);
+    REQUIRE(anew(path, STORE_WORK));
+    make_cell(st);
+    end_store();
     for (int i = (int)(sizeof older / sizeof older[0]) - 1; i >= 0; i--)
         make_database(path, older[i]);
     size_t bytes = 0, after = 0;
@@ -451,31 +443,26 @@ TEST(an_old_store_of_somebody_else_is_read)
     const bool root = geteuid() == 0; /* who may write everywhere */
     if (root && (chmod(in_folder("."), 0755) != 0 || seteuid(NOBODY) != 0))
         SKIP("root cannot be somebody else here");
-    s = opened(path, STORE_READ);
+    anew(path, STORE_READ);
     if (root)
         CHECK_INT(seteuid(0), 0);
-    pool p = {.ctx = ctx};
     store_campaign *g;
     store_resumed *resumed;
     int count;
-    if (CHECK(s != NULL)) {
-        CHECK_STATUS(store_campaigns(s, &p, &g, &count), BRASA_OK);
+    if (CHECK(st != NULL)) {
+        CHECK_STATUS(store_campaigns(st, &scratch, &g, &count), BRASA_OK);
         REQUIRE(count == 1);
-        CHECK_STATUS(store_resumes(s, &p, g->id, &resumed, &count), BRASA_OK);
+        CHECK_STATUS(store_resumes(st, &scratch, g->id, &resumed, &count), BRASA_OK);
         CHECK_INT(count, 0);
     }
-    pool_free(&p);
-    store_close(s);
     char *now = read_file(path, &after);
     CHECK(before && now && after == bytes && memcmp(now, before, bytes) == 0);
     free(before);
     free(now);
-    stop();
 }
 
 TEST(what_is_no_store_is_refused)
 {
-    start();
     write_file(in_folder("text.db"), "this is a text, long enough not to be taken for an empty file", 61);
     write_file(in_folder("empty.db"), "", 0);
     make_database(in_folder("other.db"), "CREATE TABLE t(a)");
@@ -498,23 +485,20 @@ TEST(what_is_no_store_is_refused)
     char *text = read_file(in_folder("text.db"), &bytes);
     CHECK_INT(bytes, 61); /* nobody wrote to it */
     free(text);
-    stop();
 }
 
 /* A store whose pages were cut off or written over: an error or rows, never a crash. */
 TEST(damaged_files_are_told)
 {
-    start();
     const char *path = in_folder("damaged.db");
-    store *s = opened(path, STORE_WORK);
-    REQUIRE(s);
-    const int64_t cell = make_cell(s);
+    REQUIRE(anew(path, STORE_WORK));
+    const int64_t cell = make_cell(st);
     store_sample *m = some_samples(500);
     store_row r = example_row(cell, 1);
     CHECK_STATUS(
-        store_add_row(s, &r, &(store_details){.epochs = two_epochs, .nepochs = 2, .samples = m, .nsamples = 500}),
+        store_add_row(st, &r, &(store_details){.epochs = two_epochs, .nepochs = 2, .samples = m, .nsamples = 500}),
         BRASA_OK);
-    store_close(s);
+    end_store();
     size_t bytes;
     char *whole = read_file(path, &bytes);
     REQUIRE(whole);
@@ -527,48 +511,41 @@ TEST(damaged_files_are_told)
             copy[i] = (char)(i * 7);
         write_file(in_folder("copy.db"), copy, bytes);
         free(copy);
-        pool p = {.ctx = ctx};
         store_row *rows;
         store_sample *some;
         int count;
-        brasa_status status = store_open(ctx, in_folder("copy.db"), STORE_READ, &s);
+        brasa_status status = store_open(ctx, in_folder("copy.db"), STORE_READ, &st);
         if (status == BRASA_OK)
-            status = store_rows(s, &p, cell, &rows, &count);
+            status = store_rows(st, &scratch, cell, &rows, &count);
         if (status == BRASA_OK && count)
-            status = store_samples(s, &p, rows[0].id, &some, &count);
+            status = store_samples(st, &scratch, rows[0].id, &some, &count);
         told += status != BRASA_OK;
-        store_close(s);
-        pool_free(&p);
+        end_store();
     }
     CHECK(told > 0);
     free(whole);
     free(m);
-    stop();
 }
 
 TEST(memory_runs_out)
 {
     int reached = 0;
-    start();
     const char *path = in_folder("memory.db");
-    store *s = opened(path, STORE_WORK);
-    REQUIRE(s);
-    make_cell(s);
+    REQUIRE(anew(path, STORE_WORK));
+    make_cell(st);
     for (int at = 1; at < 40; at++) {
         pool p = {.ctx = ctx};
         store_campaign *g;
         int count;
         memory.calls = 0;
         memory.fail_at = at;
-        brasa_status status = store_campaigns(s, &p, &g, &count);
+        brasa_status status = store_campaigns(st, &p, &g, &count);
         CHECK(status == BRASA_OK || status == BRASA_OUT_OF_MEMORY);
         reached += status == BRASA_OUT_OF_MEMORY;
         pool_free(&p);
     }
     CHECK(reached > 0);
     memory.fail_at = 0;
-    store_close(s);
-    stop();
 }
 
 #else
