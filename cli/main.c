@@ -67,8 +67,10 @@ static const verb verbs[] = {
         .details = "On the samples that the run tested on, which is refused where its data have changed, or on "
                    "those of --data: its test part, all of it, or what --split leaves to test on. A run with folds "
                    "needs --fold. With --mem, batches are as small "
-                   "as it takes to fit.",
-        .examples = "brasa eval RUN\nbrasa eval RUN --data images:DIR --split all --json",
+                   "as it takes to fit. In place of RUN, a weights file is enough with --data: it holds network, "
+                   "classes and transform.",
+        .examples = "brasa eval RUN\nbrasa eval RUN --data images:DIR --split all --json\n"
+                    "brasa eval weights.safetensors --data images:DIR",
     },
     {
         .name = "predict",
@@ -78,7 +80,9 @@ static const verb verbs[] = {
         .min_words = 2,
         .max_words = MAX_WORDS,
         .options = "device fold json precision threads top",
-        .examples = "brasa predict RUN photo.jpg\nbrasa predict RUN *.png --top 5 --json",
+        .details = "In place of RUN, a run's weights file is enough: it holds network, classes and transform.",
+        .examples = "brasa predict RUN photo.jpg\nbrasa predict RUN *.png --top 5 --json\n"
+                    "brasa predict weights.safetensors photo.jpg",
     },
     {
         .name = "runs",

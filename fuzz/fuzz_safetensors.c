@@ -1,10 +1,12 @@
 /* fuzz_safetensors.c - libFuzzer's target for reading weights: any bytes as a file, loaded into a small session.
  *
- * Besides what the sanitizers see it checks what brasa_session_load promises: a file that is refused changes nothing,
- * and says why in one line; and no allocation is larger than the file warrants. README.md tells how to run it.
+ * Then its notes on the network are read. Besides what the sanitizers see it checks what brasa_session_load promises:
+ * a file that is refused changes nothing, and says why in one line; and no allocation is larger than the file
+ * warrants. README.md tells how to run it.
  */
 #define _GNU_SOURCE
 #include "session/session.h"
+#include "train/record.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -93,6 +95,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         require(status == BRASA_OK || report.taken == 0, "tensors taken from a refused file");
         memcpy(it.s->arena, it.before, bytes);
     }
+    run_info notes;
+    const brasa_status status = notes_read(it.s->ctx, it.path, &notes);
+    require(status == BRASA_OK || status == BRASA_BAD_FILE, "a status that is not expected");
+    require(status != BRASA_OK || (notes.classes && notes.model && notes.settings.transform),
+            "notes that are not there");
+    run_free(&notes);
+    require(it.live == live, "memory that is not given back");
     return 0;
 }
 

@@ -29,6 +29,8 @@ def seeds():
     slots = [(name + "/momentum", "F32", WEIGHTS[name]) for name in TRAINED] + [("steps", "I64", [])]
     yield "weights", made(weights)
     yield "torch", made(tracked + weights, {"format": "pt"})
+    notes = {"model": "a.net", "network": "input 1 2 2\n", "dialect": "torch", "classes": '["a","\u00e4"]', "transform": ""}
+    yield "notes", made(weights, {"brasa." + key: text for key, text in notes.items()})
     yield "checkpoint", made(weights + slots)
     for kind in ("F64", "F16", "BF16"):
         yield kind.lower(), made([(name, kind, shape) for name, _, shape in weights])

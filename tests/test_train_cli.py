@@ -1,5 +1,5 @@
 """brasa train, eval, predict and runs from outside: what they print, leave behind and refuse."""
-import fcntl, hashlib, json, os, pty, re, resource, shutil, signal, subprocess, sys, tempfile, time
+import fcntl, hashlib, json, os, pty, re, resource, shutil, signal, struct, subprocess, sys, tempfile, time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "tools"))
 import small_data
@@ -269,6 +269,61 @@ def test_report_too_large():
     check("which file, and why", r.returncode == 1 and "large/report.html: File too large" in r.stderr, r)
 
 
+def change_notes(path, **notes):
+    """The weights of run p with other metadata: a key without its "brasa.", and its text or None."""
+    with open("p/weights.safetensors", "rb") as file:
+        data = file.read()
+    length = struct.unpack("<Q", data[:8])[0]
+    header = json.loads(data[8:8 + length])
+    for key, text in notes.items():
+        header["__metadata__"]["brasa." + key] = text
+    header["__metadata__"] = {key: text for key, text in header["__metadata__"].items() if text is not None}
+    header = json.dumps(header).encode()
+    with open(path, "wb") as file:
+        file.write(struct.pack("<Q", len(header)) + header + data[8 + length:])
+
+
+def weights_alone(answer, result):
+    """The weights file of run p, a network from a file, tells all that predicting needs."""
+    os.rename("p", "elsewhere")
+    os.mkdir("p")
+    shutil.copy("elsewhere/weights.safetensors", "p")
+    file = "p/weights.safetensors"
+    same = [json.loads(line) for line in works("predict", file, "photos/red/000.png", "photos/blue/001.png", "--json").splitlines()]
+    check("predict by the weights alone", same == answer, (same, answer))
+    got = json.loads(works("eval", file, "--data", "images:photos", "--split", "70/30", "--json"))
+    check("eval by the weights alone", got["accuracy"] == result["accuracy"] and got["run"] == file, got)
+    refuses(1, "names no data: say which, with --data", "eval", file)
+    refuses(1, "has no folds", "eval", file, "--data", "images:photos", "--fold", "1")
+    for name, part, notes in [
+            ("a note that nobody needs", "", {"input": None, "network": NET, "more": "text"}),
+            ("no model", "no 'brasa.model' in its metadata", {"model": None}),
+            ("no classes", "no 'brasa.classes'", {"classes": None}),
+            ("no transform", "no 'brasa.transform'", {"transform": None}),
+            ("no dialect", "no 'brasa.dialect'", {"dialect": None}),
+            ("no text of the network", "no 'brasa.network'", {"network": None}),
+            ("a file of its own choice", "no 'brasa.network'", {"model": "/etc/other.net", "network": None}),
+            ("a model that is not", "there is no model 'mnist_cn'", {"model": "mnist_cn"}),
+            ("another model", "does not fit the network", {"model": "letter_mlp"}),
+            ("a broken network", "my.net:1: ", {"network": "inptu 3 10 10"}),
+            ("no network", "no layer in it", {"network": ""}),
+            ("a dialect that is not", "dialect", {"dialect": "torhc"}),
+            ("classes that are no list", "byte 0 of brasa.classes", {"classes": "red"}),
+            ("more than a list", "expected one list of names", {"classes": '["red", "blue"]]'}),
+            ("no class", "expected one list of names", {"classes": "[]"}),
+            ("a name of two lines", "of brasa.classes: too many classes, or a name", {"classes": '["a\\nb"]'}),
+            ("other classes", "does not fit the network", {"classes": '["a", "b", "c"]'}),
+            ("a transform that is not", "transform", {"transform": "resize=x"})]:
+        change_notes("changed.safetensors", **notes)
+        words = "predict", "changed.safetensors", "photos/red/000.png"
+        if part:
+            refuses(1, part, *words)
+        else:
+            works(*words)
+    shutil.rmtree("p")
+    os.rename("elsewhere", "p")
+
+
 def test_pictures():
     small_data.pictures("photos", 40)
     with open("my.net", "w") as file:
@@ -297,6 +352,7 @@ def test_pictures():
     small_data.pictures("others", 10, seed=1)
     check("eval on other data", json.loads(works("eval", "p", "--data", "images:others", "--json"))["samples"] == 10)
     refuses(1, "has other classes", "eval", "p", "--data", "synth:fire,n=6")
+    weights_alone(answer, result)
     with open("photos/red/zzz.png", "wb") as file:
         file.write(b"\x89PNG\r\n\x1a\nrubbish")
     r = run("predict", "p", "photos/red/zzz.png", "photos/red/000.png")

@@ -488,3 +488,33 @@ TEST(each_allocation_fails)
     CASE("in parts, within a budget");
     CHECK(fail_each(l.session + l.loader - 1) > 2 * plainly); /* plans take memory, too */
 }
+
+/* A weights file tells what it is of; without memory for that, a status and a text. */
+TEST(weights_file_out_of_memory)
+{
+    heard l;
+    train_result r;
+    start();
+    train_options o = plain(&l, run_folder("alone"));
+    o.settings.data = "synth:letter,n=52";
+    o.settings.epochs = 1;
+    CHECK_STATUS(train_run(ctx, &o, &r), BRASA_OK);
+    stop();
+    for (int n = 1; n < 20000 && !tests.failed; n++) {
+        start();
+        trained t;
+        char path[400];
+        snprintf(path, sizeof path, "%s/" WEIGHTS_FILE, o.out);
+        memory.calls = 0;
+        memory.fail_at = n;
+        const brasa_status status = trained_open(ctx, path, &(trained_options){.most = 1}, &t);
+        const bool over = memory.calls < n;
+        CHECK_STATUS(status, over ? BRASA_OK : BRASA_OUT_OF_MEMORY);
+        CHECK(!over || (t.task.classes == 26 && strcmp(t.task.class_name[25], "Z") == 0));
+        memory.fail_at = 0;
+        trained_close(&t);
+        stop();
+        if (over)
+            break;
+    }
+}

@@ -10,5 +10,7 @@
 
 /* netfile.c: a network from a text file. classes 0: as the file says. */
 brasa_status netfile_build(brasa_graph *g, const char *path, int classes);
+/* The same from a file's text; the path is for messages. */
+brasa_status netfile_build_text(brasa_graph *g, const char *path, const char *text, int classes);
 
 #endif

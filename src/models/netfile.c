@@ -338,25 +338,40 @@ static brasa_status load(graph *g, const char *path, char **text, size_t *size)
     return BRASA_OK;
 }
 
-brasa_status netfile_build(brasa_graph *g, const char *path, int classes)
+static brasa_status build(brasa_graph *g, const char *path, char *text, size_t size, int classes)
 {
-    char *text = NULL;
-    size_t size = 0;
-    brasa_status status = load(g, path, &text, &size);
-    if (status != BRASA_OK) {
-        graph_stick(g, status);
-        return status;
-    }
     if (!(g->file = pool_text(&g->pool, "%s", path))) {
         graph_stick(g, fail_memory(g->ctx, strlen(path) + 1));
         return g->status;
     }
     reader r = {.g = g, .classes = classes, .last = {g, -1}};
-    status = read_text(&r, path, text, size);
+    brasa_status status = read_text(&r, path, text, size);
     if (status == BRASA_OK && !g->nnodes)
         graph_stick(g, fail(g->ctx, BRASA_BAD_FILE, "%s: no layer in it", path));
     if (g->status == BRASA_OK && classes && !r.classified)
         graph_stick(g, fail(g->ctx, BRASA_BAD_ARGUMENT, "%s: has no classify line whose %d classes could be chosen",
                             path, classes));
+    return g->status;
+}
+
+brasa_status netfile_build(brasa_graph *g, const char *path, int classes)
+{
+    char *text = NULL;
+    size_t size = 0;
+    brasa_status status = load(g, path, &text, &size);
+    if (status == BRASA_OK)
+        return build(g, path, text, size, classes);
+    graph_stick(g, status);
+    return status;
+}
+
+brasa_status netfile_build_text(brasa_graph *g, const char *path, const char *text, int classes)
+{
+    const size_t size = strlen(text);
+    char *copy = size <= MAX_FILE ? pool_text(&g->pool, "%s", text) : NULL;
+    if (copy)
+        return build(g, path, copy, size, classes);
+    graph_stick(g, size <= MAX_FILE ? fail_memory(g->ctx, size)
+                                    : fail(g->ctx, BRASA_BAD_FILE, "%s: larger than %d bytes", path, MAX_FILE));
     return g->status;
 }

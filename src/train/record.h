@@ -80,11 +80,21 @@ typedef struct run_info {
     train_settings settings;
     int classes, capacity;
     const char **class_name;
-    const char *model; /* what to build */
+    const char *model;   /* what to build */
+    const char *network; /* the text of that file, from a weights file; NULL: it is a file or a name */
 } run_info;
 /* To be freed whatever came back. */
 brasa_status run_read(brasa_context *ctx, const char *folder, run_info *out);
 void run_free(run_info *r);
+/* The list of classes into it. */
+brasa_status run_read_classes(json_scan *s, run_info *r);
+
+/* notes.c: t->unit.notes, for unit_save_weights: what the weights file says of its network. */
+brasa_status notes_make(training *t);
+/* notes.c: the same from such a file; as run_read, but with what a network needs alone. */
+brasa_status notes_read(brasa_context *ctx, const char *path, run_info *out);
+/* notes.c: whether a path is that of a file, and no run's folder. */
+bool notes_file(const char *path);
 
 /* What result.json says; *out is zero where there is none. */
 typedef struct run_outcome {

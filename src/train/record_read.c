@@ -98,13 +98,18 @@ static brasa_status read_class(json_scan *s, void *user)
     return BRASA_OK;
 }
 
+brasa_status run_read_classes(json_scan *s, run_info *r)
+{
+    return json_read_list(s, read_class, r);
+}
+
 static brasa_status read_data(json_scan *s, char *key, void *user)
 {
     run_info *r = user;
     if (strcmp(key, "hash") == 0)
         return json_read_text(s, (char **)&r->hash);
     if (strcmp(key, "classes") == 0)
-        return json_read_list(s, read_class, r);
+        return run_read_classes(s, r);
     return json_skip(s);
 }
 

@@ -1,5 +1,6 @@
 /* task.c - see task.h. */
 #include "train/task.h"
+#include "models/model.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -117,7 +118,9 @@ brasa_status task_build(task *t, const char *model)
     if (!(t->graph = brasa_graph_new(t->ctx)))
         return fail_memory(t->ctx, sizeof *t->graph);
     brasa_status status = brasa_graph_set_dialect(t->graph, t->settings.dialect);
-    if (status == BRASA_OK)
+    if (status == BRASA_OK && t->network)
+        status = netfile_build_text(t->graph, model, t->network, t->classes);
+    else if (status == BRASA_OK)
         status = brasa_model_build(t->graph, model, t->classes);
     if (status == BRASA_OK)
         status = find_inputs(t);

@@ -20,6 +20,7 @@ typedef struct task {
     dataset *set;            /* NULL: none was opened */
     int classes;
     const char *const *class_name;
+    const char *network; /* the text of a .net file; NULL: the model is a name, or a file to be read */
     brasa_graph *graph;
     const char *input, *label; /* names of the network's two inputs */
     int shape[3];              /* channels, height, width of the first, as transform_shape gives them */

@@ -67,8 +67,9 @@ typedef struct unit {
     int64_t at_once;      /* samples that are evaluated at once */
     int64_t budget;       /* bytes to stay within: settings.mem, or what a device has; 0: any number */
     train_place place;
-    alarm_list alarms;      /* also those of the time before it went on: a checkpoint holds them */
-    train_figures *figures; /* of the epochs done */
+    alarm_list alarms;               /* also those of the time before it went on: a checkpoint holds them */
+    train_figures *figures;          /* of the epochs done */
+    const struct tensor_note *notes; /* what weights files say of the network: see notes.c */
     int capacity;
     double saved, reported; /* when, by the clock */
     brasa_memory memory;

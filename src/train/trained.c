@@ -25,6 +25,8 @@ static brasa_status find_folder(trained *t, int fold)
 
 static brasa_status load_weights(trained *t)
 {
+    if (t->file)
+        return session_load_fresh(t->session, t->folder, NULL, NULL);
     const bool over = run_has(t->folder, WEIGHTS_FILE);
     const char *path = run_path(&t->task.pool, t->folder, over ? WEIGHTS_FILE : CHECKPOINT_FILE);
     return path ? session_load_fresh(t->session, path, NULL, NULL) : BRASA_OUT_OF_MEMORY;
@@ -113,20 +115,36 @@ static brasa_status choose_precision(const trained *t, const char *given, int32_
     return precision_read(ctx, given ? given : ctx->device ? t->run.settings.precision : NULL, out);
 }
 
-brasa_status trained_open(brasa_context *ctx, const char *folder, const trained_options *wish, trained *out)
+/* What the run's folder, or the file, says. */
+static brasa_status read_run(trained *t, const char *path, const trained_options *wish)
+{
+    brasa_context *ctx = t->task.ctx;
+    t->file = notes_file(path);
+    t->folder = path;
+    if (!t->file) {
+        const brasa_status status = run_read(ctx, path, &t->run);
+        return status == BRASA_OK ? find_folder(t, wish->fold) : status;
+    }
+    if (wish->fold)
+        return fail(ctx, BRASA_BAD_ARGUMENT, "%s is a weights file, and has no folds", path);
+    if (wish->spec && !*wish->spec)
+        return fail(ctx, BRASA_BAD_ARGUMENT, "%s is a weights file, and names no data: say which, with --data", path);
+    return notes_read(ctx, path, &t->run);
+}
+
+brasa_status trained_open(brasa_context *ctx, const char *path, const trained_options *wish, trained *out)
 {
     *out = (trained){.task = {.ctx = ctx, .pool = {.ctx = ctx}}};
     task *t = &out->task;
     const char *spec = wish->spec;
     brasa_session_options o = {.batch = wish->most, .inference = true};
-    brasa_status status = run_read(ctx, folder, &out->run);
-    if (status == BRASA_OK)
-        status = find_folder(out, wish->fold);
+    brasa_status status = read_run(out, path, wish);
     if (status == BRASA_OK)
         status = choose_precision(out, wish->precision, &o.precision);
     t->settings = out->run.settings;
     t->classes = out->run.classes;
     t->class_name = out->run.class_name;
+    t->network = out->run.network;
     if (status == BRASA_OK && spec)
         status = task_open_data(t, *spec ? spec : t->settings.data);
     if (status == BRASA_OK && spec && !*spec)
@@ -136,8 +154,8 @@ brasa_status trained_open(brasa_context *ctx, const char *folder, const trained_
     if (status == BRASA_OK)
         status = task_send_bytes(t);
     brasa_tuning as_trained = {.record = NULL};
-    if (status == BRASA_OK && run_has(folder, record_choices(ctx))) {
-        as_trained.record = run_path(&t->pool, folder, record_choices(ctx));
+    if (status == BRASA_OK && run_has(path, record_choices(ctx))) { /* of a file there is none */
+        as_trained.record = run_path(&t->pool, path, record_choices(ctx));
         status = as_trained.record ? BRASA_OK : BRASA_OUT_OF_MEMORY;
         o.tuning = &as_trained;
     }

@@ -1,4 +1,5 @@
-/* trained.h - what a run has learned, ready to be used: its network with its weights, for evaluation only. */
+/* trained.h - what a run has learned, ready to be used: its network with its weights, for evaluation only. It comes
+ * from the run's folder, or from a weights file that says what network it is of (notes.c). */
 #ifndef TRAIN_TRAINED_H
 #define TRAIN_TRAINED_H
 
@@ -7,7 +8,8 @@
 typedef struct trained {
     task task;
     run_info run;
-    const char *folder; /* of the run, or of the fold */
+    const char *folder; /* of the run, or of the fold; or the weights file */
+    bool file;          /* it is a weights file */
     brasa_session *session;
 } trained;
 
@@ -19,8 +21,9 @@ typedef struct trained_options {
     const char *precision; /* of a GPU; NULL: as the run was trained */
 } trained_options;
 
-/* With the run's weights, or its last checkpoint's where it has none yet. To be closed whatever came back. */
-brasa_status trained_open(brasa_context *ctx, const char *folder, const trained_options *o, trained *out);
+/* With the run's weights, or its last checkpoint's where it has none yet; or with those of the file. To be closed
+ * whatever came back. */
+brasa_status trained_open(brasa_context *ctx, const char *path, const trained_options *o, trained *out);
 void trained_close(trained *t);
 
 /* Counts over a list of samples of the set. */

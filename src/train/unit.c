@@ -364,7 +364,7 @@ checkpoint_terms unit_terms(const training *t)
 
 brasa_status unit_save_weights(training *t)
 {
-    return brasa_session_save(t->unit.session, t->unit.weights, BRASA_WEIGHTS);
+    return session_save(t->unit.session, t->unit.weights, BRASA_WEIGHTS, t->unit.notes);
 }
 
 /* The last N epochs' checkpoints: other names for files that are there anyway. */
@@ -445,15 +445,17 @@ brasa_status unit_start(training *t)
     unit *u = &t->unit;
     checkpoint_note note;
     const checkpoint_terms terms = unit_terms(t);
-    if (!run_has(u->folder, CHECKPOINT_FILE)) {
-        brasa_status status = loader_seek(u->train, 0, 0); /* it works on the first batch meanwhile */
+    brasa_status status = notes_make(t);
+    if (status == BRASA_OK && !run_has(u->folder, CHECKPOINT_FILE)) {
+        status = loader_seek(u->train, 0, 0); /* it works on the first batch meanwhile */
         if (status == BRASA_OK)
             status = split_write(&u->split, u->lists);
         if (status == BRASA_OK)
             status = start_weights(t);
         return status == BRASA_OK ? unit_save(t) : status;
     }
-    brasa_status status = checkpoint_load(u->session, u->checkpoint, &u->place, &terms, &note);
+    if (status == BRASA_OK)
+        status = checkpoint_load(u->session, u->checkpoint, &u->place, &terms, &note);
     if (status == BRASA_OK && note.text[0])
         train_say(t, TRAIN_ALARM, "%s", note.text);
     if (status == BRASA_OK && brasa_session_steps(u->session) > 0)
