@@ -296,70 +296,13 @@ static void *plain(size_t bytes)
     return cudaMalloc(&at, bytes) == cudaSuccess && cudaMemsetAsync(at, 0, bytes, NULL) == cudaSuccess ? at : NULL;
 }
 
-static int start_behind(void)
-{
-    return ended(behind(plain(256), 64, NULL));
-}
+/* The kernel that start_wrong starts. */
+static wrong_kernel *wrong;
+static int wrong_at;
 
-static int start_crooked(void)
+static int start_wrong(void)
 {
-    float *at = plain(256);
-    return ended(crooked(at, at + 8, NULL));
-}
-
-static int start_shared_behind(void)
-{
-    return ended(shared_behind(plain(256), 1, NULL));
-}
-
-static int start_shared_before(void)
-{
-    return ended(shared_behind(plain(256), -1, NULL));
-}
-
-static int start_race_of_reader(void)
-{
-    return ended(race_of_reader(plain(256), NULL));
-}
-
-static int start_race_of_writer(void)
-{
-    return ended(race_of_writer(plain(256), NULL));
-}
-
-static int start_race_of_writers(void)
-{
-    return ended(race_of_writers(plain(256), NULL));
-}
-
-static int start_parted(void)
-{
-    return ended(parted(plain(256), NULL));
-}
-
-static int start_own_crooked(void)
-{
-    return ended(own_crooked(plain(256), 1, NULL));
-}
-
-static int start_own(void)
-{
-    return ended(own_crooked(plain(256), 4, NULL));
-}
-
-static int start_own_behind(void)
-{
-    return ended(own_crooked(plain(256), 64, NULL));
-}
-
-static int start_masked(void)
-{
-    return ended(masked(plain(256), NULL));
-}
-
-static int start_unknown(void)
-{
-    return ended(unknown(plain(256), NULL));
+    return ended(wrong(plain(256), wrong_at, NULL));
 }
 
 static int start_from_host(void)
@@ -418,39 +361,51 @@ TEST(wrong)
 {
     static const struct {
         const char *name;
+        wrong_kernel *wrong; /* that start_wrong starts */
+        int at;
         int (*run)(void);
         cudaError_t error;
         const char *said;
     } rows[] = {
-        {"behind a block of memory", start_behind, cudaErrorIllegalAddress,
+        {"behind a block of memory", behind, 64, start_wrong, cudaErrorIllegalAddress,
          "thread 63 0 0: 4 bytes at"}, /* and which: */
-        {"and by how much", start_behind, cudaErrorIllegalAddress,
+        {"and by how much", behind, 64, start_wrong, cudaErrorIllegalAddress,
          "are 256 bytes behind the start of a block of 256"},
-        {"with the kernel's name", start_behind, cudaErrorIllegalAddress, "run_behind"},
-        {"not aligned", start_crooked, cudaErrorIllegalAddress, "is not aligned to 16 bytes"},
-        {"behind shared memory", start_shared_behind, cudaErrorIllegalAddress,
+        {"with the kernel's name", behind, 64, start_wrong, cudaErrorIllegalAddress, "run_behind"},
+        {"not aligned", crooked, 0, start_wrong, cudaErrorIllegalAddress, "is not aligned to 16 bytes"},
+        {"behind shared memory", shared_behind, 1, start_wrong, cudaErrorIllegalAddress,
          "byte 256 of shared memory, which has 256"},
-        {"before shared memory", start_shared_before, cudaErrorIllegalAddress, "byte -4 of shared memory"},
-        {"a race of a reader", start_race_of_reader, cudaErrorIllegalAddress, "without a barrier between them"},
-        {"a race of a writer", start_race_of_writer, cudaErrorIllegalAddress, "without a barrier between them"},
-        {"a race of writers", start_race_of_writers, cudaErrorIllegalAddress,
+        {"before shared memory", shared_behind, -1, start_wrong, cudaErrorIllegalAddress, "byte -4 of shared memory"},
+        {"a race of a reader", race_of_reader, 0, start_wrong, cudaErrorIllegalAddress,
+         "without a barrier between them"},
+        {"a race of a writer", race_of_writer, 0, start_wrong, cudaErrorIllegalAddress,
+         "without a barrier between them"},
+        {"a race of writers", race_of_writers, 0, start_wrong, cudaErrorIllegalAddress,
          "writes, without a barrier between them"},
-        {"threads that wait elsewhere", start_parted, cudaErrorIllegalAddress, "it waits for threads of its warp"},
-        {"its own memory", start_own, cudaSuccess, ""},
-        {"its own memory, not aligned", start_own_crooked, cudaErrorIllegalAddress, "own memory is not aligned"},
-        {"behind its own memory", start_own_behind, cudaErrorIllegalAddress, "byte 64 of 64 of its own memory"},
-        {"a shuffle without itself", start_masked, cudaErrorIllegalAddress, "thread 16 0 0: its mask is 0000ffff"},
-        {"an instruction that is not known", start_unknown, cudaErrorInvalidPtx, "'bfind.u32' is not known"},
-        {"memory of the host", start_from_host, cudaErrorIllegalAddress, "which is in no block of memory"},
-        {"memory that was freed", start_freed, cudaErrorIllegalAddress, "run_add"},
-        {"memory of another GPU", start_on_other, cudaErrorIllegalAddress, "is memory of GPU 0, and this is GPU 1"},
-        {"the second GPU", start_on_second, cudaSuccess, ""},
-        {"too many threads", start_too_wide, cudaErrorInvalidConfiguration, ""},
-        {"after a wrong one", start_after_wrong, cudaErrorIllegalAddress, "run_behind"},
+        {"threads that wait elsewhere", parted, 0, start_wrong, cudaErrorIllegalAddress,
+         "it waits for threads of its warp"},
+        {"its own memory", own_crooked, 4, start_wrong, cudaSuccess, ""},
+        {"its own memory, not aligned", own_crooked, 1, start_wrong, cudaErrorIllegalAddress,
+         "own memory is not aligned"},
+        {"behind its own memory", own_crooked, 64, start_wrong, cudaErrorIllegalAddress,
+         "byte 64 of 64 of its own memory"},
+        {"a shuffle without itself", masked, 0, start_wrong, cudaErrorIllegalAddress,
+         "thread 16 0 0: its mask is 0000ffff"},
+        {"an instruction that is not known", unknown, 0, start_wrong, cudaErrorInvalidPtx,
+         "'bfind.u32' is not known"},
+        {"memory of the host", NULL, 0, start_from_host, cudaErrorIllegalAddress, "which is in no block of memory"},
+        {"memory that was freed", NULL, 0, start_freed, cudaErrorIllegalAddress, "run_add"},
+        {"memory of another GPU", NULL, 0, start_on_other, cudaErrorIllegalAddress,
+         "is memory of GPU 0, and this is GPU 1"},
+        {"the second GPU", NULL, 0, start_on_second, cudaSuccess, ""},
+        {"too many threads", NULL, 0, start_too_wide, cudaErrorInvalidConfiguration, ""},
+        {"after a wrong one", NULL, 0, start_after_wrong, cudaErrorIllegalAddress, "run_behind"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         char said[2000];
         CASE("%s", rows[i].name);
+        wrong = rows[i].wrong;
+        wrong_at = rows[i].at;
         CHECK_INT(in_child(rows[i].run, said, sizeof said), (int)rows[i].error & 0xff);
         CHECK_HAS(said, rows[i].said);
     }
@@ -461,7 +416,7 @@ TEST(unread)
 {
     float got[32], *to = on_gpu(NULL, sizeof got);
     for (int own = 0; own < 2; own++) {
-        CHECK_INT(own ? own_unread(to, 5, NULL) : unread(to, NULL), cudaSuccess);
+        CHECK_INT(own ? own_unread(to, 5, NULL) : unread(to, 0, NULL), cudaSuccess);
         from_gpu(got, to, sizeof got);
         for (int i = 0; i < 32; i++)
             CHECK(isnan(got[i]));

@@ -277,74 +277,23 @@ cudaError_t add(int *to, const int *from, int count, cudaStream_t s)
     return started();
 }
 
-cudaError_t behind(int *to, int count, cudaStream_t s)
-{
-    run_behind<<<1, count, 0, s>>>(to);
-    return started();
-}
-
-cudaError_t crooked(const float *from, float *to, cudaStream_t s)
-{
-    run_crooked<<<1, 1, 0, s>>>(from, to);
-    return started();
-}
-
-cudaError_t shared_behind(int *to, int at, cudaStream_t s)
-{
-    run_shared_behind<<<1, 64, 0, s>>>(to, at);
-    return started();
-}
-
-cudaError_t race_of_reader(int *to, cudaStream_t s)
-{
-    run_race_of_reader<<<1, 64, 0, s>>>(to);
-    return started();
-}
-
-cudaError_t race_of_writer(int *to, cudaStream_t s)
-{
-    run_race_of_writer<<<1, 64, 0, s>>>(to);
-    return started();
-}
-
-cudaError_t race_of_writers(int *to, cudaStream_t s)
-{
-    run_race_of_writers<<<1, 64, 0, s>>>(to);
-    return started();
-}
-
-cudaError_t parted(float *to, cudaStream_t s)
-{
-    run_parted<<<1, 32, 0, s>>>(to);
-    return started();
-}
-
-cudaError_t unread(float *to, cudaStream_t s)
-{
-    run_unread<<<1, 32, 0, s>>>(to);
-    return started();
-}
-
-cudaError_t own_crooked(int *to, int at, cudaStream_t s)
-{
-    run_own_crooked<<<1, 32, 0, s>>>(to, at);
-    return started();
-}
-
-cudaError_t own_unread(float *to, int at, cudaStream_t s)
-{
-    run_own_unread<<<1, 32, 0, s>>>(to, at);
-    return started();
-}
-
-cudaError_t masked(float *to, cudaStream_t s)
-{
-    run_masked<<<1, 32, 0, s>>>(to);
-    return started();
-}
-
-cudaError_t unknown(unsigned *to, cudaStream_t s)
-{
-    run_unknown<<<1, 1, 0, s>>>(to);
-    return started();
-}
+#define WRONG(name, type, threads, ...)                                                                              \
+    cudaError_t name(void *memory, int at, cudaStream_t s)                                                           \
+    {                                                                                                                \
+        type *to = (type *)memory;                                                                                   \
+        (void)at;                                                                                                    \
+        run_##name<<<1, threads, 0, s>>>(__VA_ARGS__);                                                               \
+        return started();                                                                                            \
+    }
+WRONG(behind, int, at, to)
+WRONG(crooked, float, 1, to, to + 8)
+WRONG(shared_behind, int, 64, to, at)
+WRONG(race_of_reader, int, 64, to)
+WRONG(race_of_writer, int, 64, to)
+WRONG(race_of_writers, int, 64, to)
+WRONG(parted, float, 32, to)
+WRONG(unread, float, 32, to)
+WRONG(own_crooked, int, 32, to, at)
+WRONG(own_unread, float, 32, to, at)
+WRONG(masked, float, 32, to)
+WRONG(unknown, unsigned, 1, to)

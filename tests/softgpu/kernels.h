@@ -45,18 +45,10 @@ cudaError_t together(unsigned *arrived, int *room, int *to, int blocks, cudaStre
 cudaError_t loops(int *to, cudaStream_t s);
 cudaError_t add(int *to, const int *from, int count, cudaStream_t s);
 
-cudaError_t behind(int *to, int count, cudaStream_t s);
-cudaError_t crooked(const float *from, float *to, cudaStream_t s);
-cudaError_t shared_behind(int *to, int at, cudaStream_t s);
-cudaError_t race_of_reader(int *to, cudaStream_t s);
-cudaError_t race_of_writer(int *to, cudaStream_t s);
-cudaError_t race_of_writers(int *to, cudaStream_t s);
-cudaError_t parted(float *to, cudaStream_t s);
-cudaError_t unread(float *to, cudaStream_t s);
-cudaError_t own_crooked(int *to, int at, cudaStream_t s);
-cudaError_t own_unread(float *to, int at, cudaStream_t s);
-cudaError_t masked(float *to, cudaStream_t s);
-cudaError_t unknown(unsigned *to, cudaStream_t s);
+/* Each does something that a kernel must not do, in one block; `at` says where, or how many threads. */
+typedef cudaError_t wrong_kernel(void *memory, int at, cudaStream_t s);
+wrong_kernel behind, crooked, shared_behind, race_of_reader, race_of_writer, race_of_writers, parted, unread,
+    own_crooked, own_unread, masked, unknown;
 
 #ifdef __CUDACC__
 }
