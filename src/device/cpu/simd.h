@@ -164,11 +164,12 @@ static inline bool simd_supports(const graph *g, const node *n)
     return simd_matches(g, n) && cpu_is_blocked(g, n);
 }
 
-/* A row of a kernel list. */
-#define SIMD_KERNEL(operation, function)                                                                             \
+/* Rows of a kernel list: any one, and that of a kernel which works in blocks and needs nothing else. */
+#define SIMD_ROW(text, operation, ...)                                                                               \
     {                                                                                                                \
-        .name = SIMD_NAME(#function), .op = &operation, .real = F32, .isa = SIMD_ISA, .supports = simd_supports,     \
-        .layouts = cpu_layouts, .run = function                                                                      \
+        .name = SIMD_NAME(text), .op = &operation, .real = F32, .isa = SIMD_ISA, __VA_ARGS__                         \
     }
+#define SIMD_KERNEL(operation, function)                                                                             \
+    SIMD_ROW(#function, operation, .supports = simd_supports, .layouts = cpu_layouts, .run = function)
 
 #endif

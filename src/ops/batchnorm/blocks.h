@@ -226,9 +226,7 @@ static inline void run_passes(const step *s, double work, range first_range, ran
 
 /* A row of a kernel list. */
 #define BATCHNORM_KERNEL(operation, function, work, in, out)                                                         \
-    {                                                                                                                \
-        .name = SIMD_NAME(#function), .op = &operation, .real = F32, .isa = SIMD_ISA, .supports = simd_supports,     \
-        .layouts = cpu_layouts, .workspace = work, .parts_in = in, .parts_out = out, .run = function                 \
-    }
+    SIMD_ROW(#function, operation, .supports = simd_supports, .layouts = cpu_layouts, .workspace = work,             \
+             .parts_in = in, .parts_out = out, .run = function)
 
 #endif

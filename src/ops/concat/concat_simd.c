@@ -92,14 +92,8 @@ static bool slice_supports(const graph *g, const node *n)
     return ((const slice_attr *)n->attr)->axis == 1 && all_blocked(g, n->out, 1);
 }
 
-#define KERNEL(operation, function)                                                                                  \
-    {                                                                                                                \
-        .name = SIMD_NAME(#function), .op = &operation, .real = F32, .isa = SIMD_ISA,                                \
-        .supports = function##_supports, .layouts = cpu_layouts, .run = function                                     \
-    }
-
 const kernel SIMD_TABLE(concat)[] = {
-    KERNEL(concat_op, concat),
-    KERNEL(slice_op, slice),
+    SIMD_ROW("concat", concat_op, .supports = concat_supports, .layouts = cpu_layouts, .run = concat),
+    SIMD_ROW("slice", slice_op, .supports = slice_supports, .layouts = cpu_layouts, .run = slice),
     {0},
 };

@@ -61,18 +61,7 @@ static job job_of(const node *n, const shape *src, const shape *dst, int threads
     return j;
 }
 
-static job job_here(const step *s)
-{
-    const bool data = s->node->op == &conv2d_grad_data_op;
-    const arg *src = &s->in[data ? 1 : 0], *dst = &s->out[0];
-    job j = job_of(s->node, &src->shape, &dst->shape, s->threads);
-    j.src = src;
-    j.wei = &s->in[data ? 0 : 1];
-    j.bia = s->nin > 2 ? &s->in[2] : NULL;
-    j.dst = dst;
-    j.stream = j.chunks == 1 && is_huge(dst);
-    return j;
-}
+#include "ops/conv2d/both_ways.h"
 
 static int64_t chunk_at(const job *j, int64_t c)
 {
@@ -316,7 +305,7 @@ static finish finish_of(const job *j, int64_t k, int64_t c)
         for (int h = 0; h < 2; h++)
             f.bias[h][v] = k + v + h * j->half_k < j->K ? bias_of(j->bia, k + v + h * j->half_k) : (vec){0};
     f.bare = !f.add && f.act == ACT_NONE && !(last && j->bia);
-    f.stream = j->stream;
+    f.stream = j->stream && j->chunks == 1; /* else it is read again */
     return f;
 }
 
@@ -355,8 +344,7 @@ static brasa_status run(const step *s)
 
 static int64_t workspace(const graph *g, const node *n)
 {
-    const bool data = n->op == &conv2d_grad_data_op;
-    const job j = job_of(n, &g->values[n->in[data ? 1 : 0]].shape, &g->values[n->out[0]].shape, node_threads(g, n));
+    const job j = job_planned(g, n);
     return (j.panels * j.chunks * j.weights + j.parts * j.size) * (int64_t)sizeof(vec);
 }
 
@@ -394,16 +382,7 @@ static bool pays(const graph *g, const node *n)
     return dst->dim[0] * shape_span(dst, 2, 4) >= PIXELS_THAT_PAY;
 }
 
-#define KERNEL(operation, function)                                                                                  \
-    {                                                                                                                \
-        .name = SIMD_NAME(#function), .op = &operation, .real = F32, .isa = SIMD_ISA, .supports = supports,          \
-        .pays = pays, .layouts = conv2d_layouts, .parts_in = operation##_parts, .parts_out = 1,                      \
-        .workspace = workspace, .run = run                                                                           \
-    }
-enum { conv2d_op_parts = 1, conv2d_grad_data_op_parts = 2 };
-
 const kernel SIMD_TABLE(conv2d_strassen)[] = {
-    KERNEL(conv2d_op, conv2d_strassen),
-    KERNEL(conv2d_grad_data_op, conv2d_grad_data_strassen),
+    BOTH_WAYS("strassen", .supports = supports, .pays = pays, .layouts = conv2d_layouts),
     {0},
 };

@@ -56,18 +56,7 @@ static job job_of(const node *n, const shape *src, const shape *dst, int threads
     return j;
 }
 
-static job job_here(const step *s)
-{
-    const bool data = s->node->op == &conv2d_grad_data_op;
-    const arg *src = &s->in[data ? 1 : 0], *dst = &s->out[0];
-    job j = job_of(s->node, &src->shape, &dst->shape, s->threads);
-    j.src = src;
-    j.wei = &s->in[data ? 0 : 1];
-    j.bia = s->nin > 2 ? &s->in[2] : NULL;
-    j.dst = dst;
-    j.stream = is_huge(dst);
-    return j;
-}
+#include "ops/conv2d/both_ways.h"
 
 /* --- the inputs ------------------------------------------------------------------------------------------------- */
 
@@ -276,19 +265,11 @@ static brasa_status run(const step *s)
 
 static int64_t workspace(const graph *g, const node *n)
 {
-    const bool data = n->op == &conv2d_grad_data_op;
-    const job j = job_of(n, &g->values[n->in[data ? 1 : 0]].shape, &g->values[n->out[0]].shape, node_threads(g, n));
+    const job j = job_planned(g, n);
     return j.parts_t * j.parts_k * j.size * (int64_t)sizeof(vec);
 }
 
-#define KERNEL(operation, function, src)                                                                             \
-    {                                                                                                                \
-        .name = SIMD_NAME(#function), .op = &operation, .real = F32, .isa = SIMD_ISA, .supports = stride2_supports,  \
-        .layouts = conv2d_layouts, .parts_in = 1 << (src), .parts_out = 1, .workspace = workspace, .run = run        \
-    }
-
 const kernel SIMD_TABLE(conv2d_stride2)[] = {
-    KERNEL(conv2d_op, conv2d_stride2, 0),
-    KERNEL(conv2d_grad_data_op, conv2d_grad_data_stride2, 1),
+    BOTH_WAYS("stride2", .supports = stride2_supports, .layouts = conv2d_layouts),
     {0},
 };

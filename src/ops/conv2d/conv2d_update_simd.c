@@ -81,14 +81,7 @@ static void layouts(const graph *g, const node *n, layout *in, layout *out)
 }
 
 const kernel SIMD_TABLE(conv2d_update)[] = {
-    {.name = SIMD_NAME("conv2d_update"),
-     .op = &conv2d_update_op,
-     .real = F32,
-     .isa = SIMD_ISA,
-     .supports = supports,
-     .layouts = layouts,
-     .parts_in = 3,
-     .open = fused_update_open_fast,
-     .run = conv2d_update},
+    SIMD_ROW("conv2d_update", conv2d_update_op, .supports = supports, .layouts = layouts, .parts_in = 3,
+             .open = fused_update_open_fast, .run = conv2d_update),
     {0},
 };

@@ -142,9 +142,11 @@ static void run_tiles(const job *j, int64_t first, int64_t count, const vec *wei
     }
 }
 
-static job job_of(const window_attr *w, const shape *src, const shape *dst, bool turned, int threads)
+static job job_of(const node *n, const shape *src, const shape *dst, int threads)
 {
-    job j = {.g = tiling_of(w, src, dst, turned), .turned = turned};
+    const bool turned = n->op == &conv2d_grad_data_op;
+    const window_attr *w = &((const conv2d_attr *)n->attr)->window;
+    job j = {.g = tiling_of(w, src, dst, turned), .turned = turned, .act = n->act};
     j.runs = divide_up(j.g.count, RUN);
     if (j.runs < threads)
         j.runs = j.g.count < threads ? j.g.count : threads;
@@ -157,19 +159,7 @@ static job job_of(const window_attr *w, const shape *src, const shape *dst, bool
     return j;
 }
 
-static job job_here(const step *s)
-{
-    const bool data = s->node->op == &conv2d_grad_data_op;
-    const arg *src = &s->in[data ? 1 : 0], *wei = &s->in[data ? 0 : 1], *dst = &s->out[0];
-    job j = job_of(&((const conv2d_attr *)s->attr)->window, &src->shape, &dst->shape, data, s->threads);
-    j.src = src;
-    j.wei = wei;
-    j.bia = s->nin > 2 ? &s->in[2] : NULL;
-    j.dst = dst;
-    j.act = s->node->act;
-    j.stream = is_huge(dst);
-    return j;
-}
+#include "ops/conv2d/both_ways.h"
 
 /* item: the weights of an output block and an input block */
 static void weights_range(const step *s, int64_t begin, int64_t end)
@@ -206,21 +196,11 @@ static brasa_status run(const step *s)
 
 static int64_t workspace(const graph *g, const node *n)
 {
-    const bool data = n->op == &conv2d_grad_data_op;
-    const job j = job_of(&((const conv2d_attr *)n->attr)->window, &g->values[n->in[data ? 1 : 0]].shape,
-                         &g->values[n->out[0]].shape, data, node_threads(g, n));
+    const job j = job_planned(g, n);
     return (j.weights + j.parts * j.buffer) * (int64_t)sizeof(vec);
 }
 
-#define KERNEL(operation, function, src)                                                                             \
-    {                                                                                                                \
-        .name = SIMD_NAME(#function), .op = &operation, .real = F32, .isa = SIMD_ISA,                                \
-        .supports = winograd8_supports, .layouts = winograd8_layouts, .parts_in = 1 << (src), .parts_out = 1,        \
-        .workspace = workspace, .run = run                                                                           \
-    }
-
 const kernel SIMD_TABLE(conv2d_winograd8)[] = {
-    KERNEL(conv2d_op, conv2d_winograd8, 0),
-    KERNEL(conv2d_grad_data_op, conv2d_grad_data_winograd8, 1),
+    BOTH_WAYS("winograd8", .supports = winograd8_supports, .layouts = winograd8_layouts),
     {0},
 };

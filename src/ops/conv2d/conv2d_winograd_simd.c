@@ -66,18 +66,7 @@ static job job_of(const node *n, const shape *src, const shape *dst, int threads
     return j;
 }
 
-static job job_here(const step *s)
-{
-    const bool data = s->node->op == &conv2d_grad_data_op;
-    const arg *src = &s->in[data ? 1 : 0], *dst = &s->out[0];
-    job j = job_of(s->node, &src->shape, &dst->shape, s->threads);
-    j.src = src;
-    j.wei = &s->in[data ? 0 : 1];
-    j.bia = s->nin > 2 ? &s->in[2] : NULL;
-    j.dst = dst;
-    j.stream = is_huge(dst);
-    return j;
-}
+#include "ops/conv2d/both_ways.h"
 
 /* --- the transforms -------------------------------------------------------------------------------------------- */
 
@@ -209,34 +198,11 @@ static inline __attribute__((always_inline)) void product_of(const int lines, co
     {                                                                                                                \
         product_of(lines, 2, s, w, blocks, m, add);                                                                  \
     }
-PRODUCT(1)
-PRODUCT(2)
-PRODUCT(3)
-PRODUCT(4)
-PRODUCT(5)
-PRODUCT(6)
-#ifdef SIMD_AVX512
-PRODUCT(7)
-PRODUCT(8)
-PRODUCT(9)
-PRODUCT(10)
-PRODUCT(11)
-PRODUCT(12)
-PRODUCT(13)
-PRODUCT(14)
-#endif
+EACH_LINES(PRODUCT)
 #undef PRODUCT
 
-#define BOTH(lines)                                                                                                  \
-    {                                                                                                                \
-        product_1_##lines, product_2_##lines                                                                         \
-    }
-static product *const products[LINES][PANEL] = {
-    BOTH(1), BOTH(2), BOTH(3), BOTH(4),  BOTH(5),  BOTH(6),
-#ifdef SIMD_AVX512
-    BOTH(7), BOTH(8), BOTH(9), BOTH(10), BOTH(11), BOTH(12), BOTH(13), BOTH(14),
-#endif
-};
+#define BOTH(lines) {product_1_##lines, product_2_##lines},
+static product *const products[LINES][PANEL] = {EACH_LINES(BOTH)};
 #undef BOTH
 
 /* All planes of a chunk of `blocks` input blocks from c on; what is read and written next is asked for. */
@@ -333,21 +299,11 @@ static brasa_status run(const step *s)
 
 static int64_t workspace(const graph *g, const node *n)
 {
-    const bool data = n->op == &conv2d_grad_data_op;
-    const job j = job_of(n, &g->values[n->in[data ? 1 : 0]].shape, &g->values[n->out[0]].shape, node_threads(g, n));
+    const job j = job_planned(g, n);
     return (j.kept + j.parts_t * j.parts_k * j.size) * (int64_t)sizeof(vec);
 }
 
-#define KERNEL(operation, function)                                                                                  \
-    {                                                                                                                \
-        .name = SIMD_NAME(#function), .op = &operation, .real = F32, .isa = SIMD_ISA, .supports = winograd_supports, \
-        .pays = winograd_pays, .layouts = conv2d_layouts, .parts_in = operation##_parts, .parts_out = 1,             \
-        .workspace = workspace, .run = run                                                                           \
-    }
-enum { conv2d_op_parts = 1, conv2d_grad_data_op_parts = 2 };
-
 const kernel SIMD_TABLE(conv2d_winograd)[] = {
-    KERNEL(conv2d_op, conv2d_winograd),
-    KERNEL(conv2d_grad_data_op, conv2d_grad_data_winograd),
+    BOTH_WAYS("winograd", .supports = winograd_supports, .pays = winograd_pays, .layouts = conv2d_layouts),
     {0},
 };

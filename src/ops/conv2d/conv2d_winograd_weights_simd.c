@@ -154,18 +154,8 @@ static brasa_status open(graph *g, node *n)
 }
 
 const kernel SIMD_TABLE(conv2d_winograd_weights)[] = {
-    {
-        .name = SIMD_NAME("conv2d_grad_weights_winograd"),
-        .op = &conv2d_grad_weights_op,
-        .real = F32,
-        .isa = SIMD_ISA,
-        .supports = winograd_supports,
-        .layouts = conv2d_layouts,
-        .parts_in = 1 | 2,
-        .open = open,
-        .close = mem_put,
-        .workspace = pieces_workspace,
-        .run = pieces_run,
-    },
+    SIMD_ROW("conv2d_grad_weights_winograd", conv2d_grad_weights_op, .supports = winograd_supports,
+             .layouts = conv2d_layouts, .parts_in = 1 | 2, .open = open, .close = mem_put,
+             .workspace = pieces_workspace, .run = pieces_run),
     {0},
 };

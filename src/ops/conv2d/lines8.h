@@ -150,12 +150,4 @@ INLINE void product_of(const int lines, const int vectors, const float *seen, co
     }
 }
 
-/* EACH_LINES(row) is row(1) row(2) ... row(LINES). */
-#ifdef SIMD_AVX512
-#define EACH_LINES(row)                                                                                              \
-    row(1) row(2) row(3) row(4) row(5) row(6) row(7) row(8) row(9) row(10) row(11) row(12) row(13) row(14)
-#else
-#define EACH_LINES(row) row(1) row(2) row(3) row(4) row(5) row(6)
-#endif
-
 #endif

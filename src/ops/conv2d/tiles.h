@@ -12,6 +12,14 @@ enum { PANEL = 2 }; /* output blocks that are made together */
 
 #define INLINE static inline __attribute__((always_inline))
 
+/* row(1) row(2) ... for as many lines as a product has whose sums fill the registers with PANEL vectors each. */
+#ifdef SIMD_AVX512
+#define EACH_LINES(row)                                                                                              \
+    row(1) row(2) row(3) row(4) row(5) row(6) row(7) row(8) row(9) row(10) row(11) row(12) row(13) row(14)
+#else
+#define EACH_LINES(row) row(1) row(2) row(3) row(4) row(5) row(6)
+#endif
+
 static inline int64_t divide_up(int64_t count, int64_t size)
 {
     return (count + size - 1) / size;

@@ -310,10 +310,7 @@ static int64_t workspace(const graph *g, const node *n)
 }
 
 #define SMALL_KERNEL(operation, function, ...)                                                                       \
-    {                                                                                                                \
-        .name = SIMD_NAME(#function "_small"), .op = &operation, .real = F32, .isa = SIMD_ISA, .supports = supports, \
-        .layouts = layouts, .run = function, __VA_ARGS__                                                             \
-    }
+    SIMD_ROW(#function "_small", operation, .supports = supports, .layouts = layouts, .run = function, __VA_ARGS__)
 const kernel SIMD_TABLE(dense_small)[] = {
     SMALL_KERNEL(dense_op, dense, .open = NULL),
     SMALL_KERNEL(dense_grad_data_op, dense_grad_data, .workspace = workspace),

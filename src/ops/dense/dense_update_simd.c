@@ -403,16 +403,7 @@ static brasa_status dense_update(const step *s)
 }
 
 const kernel SIMD_TABLE(dense_update)[] = {
-    {
-        .name = SIMD_NAME("dense_update"),
-        .op = &dense_update_op,
-        .real = F32,
-        .isa = SIMD_ISA,
-        .supports = supports,
-        .layouts = layouts,
-        .open = fused_update_open_fast,
-        .workspace = workspace,
-        .run = dense_update,
-    },
+    SIMD_ROW("dense_update", dense_update_op, .supports = supports, .layouts = layouts,
+             .open = fused_update_open_fast, .workspace = workspace, .run = dense_update),
     {0},
 };

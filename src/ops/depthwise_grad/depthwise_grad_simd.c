@@ -280,13 +280,7 @@ static void layouts(const graph *g, const node *n, layout *in, layout *out)
 }
 
 const kernel SIMD_TABLE(depthwise_grad)[] = {
-    {.name = SIMD_NAME("depthwise_grad"),
-     .op = &depthwise_grad_op,
-     .real = F32,
-     .isa = SIMD_ISA,
-     .supports = simd_supports,
-     .layouts = layouts,
-     .workspace = workspace,
-     .run = depthwise_grad},
+    SIMD_ROW("depthwise_grad", depthwise_grad_op, .supports = simd_supports, .layouts = layouts,
+             .workspace = workspace, .run = depthwise_grad),
     {0},
 };

@@ -178,12 +178,6 @@ static brasa_status dropout(const step *s)
 }
 
 const kernel SIMD_TABLE(dropout)[] = {
-    {.name = SIMD_NAME("dropout"),
-     .op = &dropout_op,
-     .real = F32,
-     .isa = SIMD_ISA,
-     .supports = simd_matches,
-     .layouts = cpu_layouts,
-     .run = dropout},
+    SIMD_ROW("dropout", dropout_op, .supports = simd_matches, .layouts = cpu_layouts, .run = dropout),
     {0},
 };

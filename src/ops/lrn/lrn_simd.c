@@ -187,14 +187,8 @@ static bool supports(const graph *g, const node *n)
     return simd_supports(g, n) && ((const lrn_attr *)n->attr)->size <= 2 * BLOCK;
 }
 
-#define KERNEL(operation, text, function)                                                                            \
-    {                                                                                                                \
-        .name = SIMD_NAME(text), .op = &operation, .real = F32, .isa = SIMD_ISA, .supports = supports,               \
-        .layouts = cpu_layouts, .run = function                                                                      \
-    }
-
 const kernel SIMD_TABLE(lrn)[] = {
-    KERNEL(lrn_op, "lrn", lrn_forward),
-    KERNEL(lrn_grad_op, "lrn_grad", lrn_grad),
+    SIMD_ROW("lrn", lrn_op, .supports = supports, .layouts = cpu_layouts, .run = lrn_forward),
+    SIMD_ROW("lrn_grad", lrn_grad_op, .supports = supports, .layouts = cpu_layouts, .run = lrn_grad),
     {0},
 };

@@ -168,13 +168,6 @@ static brasa_status reorder(const step *s)
 }
 
 const kernel SIMD_TABLE(reorder)[] = {
-    {.name = SIMD_NAME("reorder"),
-     .op = &reorder_op,
-     .real = F32,
-     .isa = SIMD_ISA,
-     .supports = simd_matches,
-     .open = open,
-     .close = mem_put,
-     .run = reorder},
+    SIMD_ROW("reorder", reorder_op, .supports = simd_matches, .open = open, .close = mem_put, .run = reorder),
     {0},
 };

@@ -100,12 +100,7 @@ static bool supports(const graph *g, const node *n)
 }
 
 const kernel SIMD_TABLE(softmax_cross_entropy)[] = {
-    {.name = SIMD_NAME("softmax_cross_entropy"),
-     .op = &softmax_cross_entropy_op,
-     .real = F32,
-     .isa = SIMD_ISA,
-     .supports = supports,
-     .workspace = loss_workspace,
-     .run = softmax_cross_entropy},
+    SIMD_ROW("softmax_cross_entropy", softmax_cross_entropy_op, .supports = supports, .workspace = loss_workspace,
+             .run = softmax_cross_entropy),
     {0},
 };
