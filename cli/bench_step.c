@@ -38,24 +38,24 @@ static int fail_step(const network *n)
 /* How many steps are timed at once. */
 static int group_of(const network *n, const options *o)
 {
-    return n->context->device && o->batch < SHORT_BATCH && !o->steps ? GROUP : 1;
+    return n->context->device->most_pending && o->batch < SHORT_BATCH && !o->steps ? GROUP : 1;
 }
 
 static brasa_status run_steps(network *n, int count)
 {
     brasa_status status = BRASA_OK;
     for (int i = 0; i < count && status == BRASA_OK; i++) {
-        status = n->context->device ? session_feed_held(n->session) : network_feed(n);
+        status = n->context->device->host_memory ? network_feed(n) : session_feed_held(n->session);
         if (status == BRASA_OK)
             status = brasa_train(n->session);
     }
     return status == BRASA_OK ? session_wait(n->session) : status;
 }
 
-/* Takes the batch to a device, where it stays. */
+/* Takes the batch to memory that is not the host's, where it stays. */
 static brasa_status hold(network *n)
 {
-    if (!n->context->device)
+    if (n->context->device->host_memory)
         return BRASA_OK;
     const brasa_status status = network_feed(n);
     return status == BRASA_OK ? session_hold(n->session) : status;
@@ -145,11 +145,11 @@ static void print_text(const network *n, const options *o, const result *r)
            r->flops * 1e-9 / median);
     printf("start     %s to the end of the first step\n", print_seconds(r->first).text);
     printf("memory    %s at peak in the process, %s %s\n", print_bytes(peak_rss_bytes()).text,
-           print_bytes((double)r->memory.total).text, d ? "planned of the device's" : "of it planned");
+           print_bytes((double)r->memory.total).text, d->host_memory ? "of it planned" : "planned of the device's");
     printf("versions  brasa %s, %s, OpenMP %s\n", brasa_version(), build_compiler(), build_openmp());
-    if (d)
+    if (d->about[0])
         printf("device    %s\n", d->about);
-    if (d && d->missing[0])
+    if (d->missing[0])
         printf("          %s\n", d->missing);
     printf("kernels   ");
     char names[4096] = "";

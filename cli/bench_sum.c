@@ -15,6 +15,7 @@
 #include "floor.h"
 #include "samples.h"
 
+#include "device/device.h"
 #include "session/session.h"
 
 #include <stdlib.h>
@@ -198,6 +199,13 @@ static void print_floor(const floor_time *f, double of_step)
         of_step / floor);
 }
 
+/* Whether the time of what moves memory is compared with that of copies in it: where the device has memory of its
+ * own. */
+static bool has_floor(const sum *s)
+{
+    return !s->all.context->device->host_memory;
+}
+
 static void print_text(const sum *s)
 {
     const options *o = s->options;
@@ -211,7 +219,7 @@ static void print_text(const sum *s)
     printf("sum of the kernels alone %s, median of %d each\n", print_seconds(s->seconds).text, s->repeats);
     printf("a step of the network    %s, median of %d: %.2f times the sum\n", print_seconds(median).text,
            s->steps.count, median / s->seconds);
-    if (s->all.context->device)
+    if (has_floor(s))
         print_floor(&s->floor, median);
 }
 
@@ -241,7 +249,7 @@ static void print_json(const sum *s)
     json_int(&j, "repeats", s->repeats);
     json_real(&j, "sum_s", s->seconds);
     json_real(&j, "step_s", samples_at(&s->steps, 0.5));
-    if (s->all.context->device)
+    if (has_floor(s))
         json_floor(&j, &s->floor);
     json_open(&j, "kernels", '[');
     for (int i = 0; i < s->rows; i++) {
@@ -301,8 +309,7 @@ static bool passed_over(const sum *s, const op_def *op, const kernel *k)
 /* Whether nodes are to be timed on this kernel, too. */
 static bool is_asked_for(const sum *s, const kernel *k)
 {
-    return s->options->kernels ? strstr(k->name, s->options->kernels) != NULL
-                               : s->all.context->device && floor_is_library(k);
+    return s->options->kernels ? strstr(k->name, s->options->kernels) != NULL : has_floor(s) && floor_is_library(k);
 }
 
 static int bench_others(sum *s)
@@ -339,7 +346,7 @@ int run_bench_sum(const options *o)
     }
     if (code == DONE)
         code = bench_others(&s);
-    if (code == DONE && s.all.context->device)
+    if (code == DONE && has_floor(&s))
         code = floor_measure_memory(&s.floor, s.all.context);
     progress_end(&s.progress);
     if (code == DONE) {

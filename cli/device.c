@@ -25,26 +25,24 @@ int device_precision(brasa_context *ctx, const char *word, int32_t *out)
 place_text print_place(const brasa_context *ctx, int32_t precision)
 {
     place_text t;
-    const int threads = brasa_context_threads(ctx);
-    if (ctx->device)
-        snprintf(t.text, sizeof t.text, "%s, %s", ctx->device->name, precision_word(precision));
-    else
-        snprintf(t.text, sizeof t.text, "%d thread%s", threads, threads == 1 ? "" : "s");
+    const bool several = ctx->device->precisions != 1u << BRASA_F32;
+    snprintf(t.text, sizeof t.text, "%s%s%s", ctx->device->where, several ? ", " : "",
+             several ? precision_word(precision) : "");
     return t;
 }
 
 void place_json(json *j, const brasa_context *ctx, int32_t precision)
 {
-    json_text(j, "device", ctx->device ? ctx->device->name : "cpu");
+    json_text(j, "device", ctx->device->name);
     json_text(j, "precision", precision_word(precision));
-    if (ctx->device)
+    if (ctx->device->about[0])
         json_text(j, "device_about", ctx->device->about);
 }
 
 void device_tell(brasa_context *ctx)
 {
     device *d = ctx->device;
-    if (!d || !d->warning[0])
+    if (!d->warning[0])
         return;
     complain(DONE, "note: %s", d->warning);
     d->warning[0] = '\0';

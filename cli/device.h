@@ -16,7 +16,7 @@ typedef struct place_text {
     char text[120];
 } place_text;
 place_text print_place(const brasa_context *ctx, int32_t precision);
-/* The members "device", "precision" and, of a device, "device_about": the versions of its libraries. */
+/* The members "device", "precision" and, of a device with libraries of its own, "device_about": their versions. */
 void place_json(json *j, const brasa_context *ctx, int32_t precision);
 /* Notes what the device cannot do as it should from now on, if there is something. */
 void device_tell(brasa_context *ctx);

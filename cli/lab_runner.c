@@ -5,22 +5,24 @@
 #include "device.h"
 #include "tuning.h"
 
+#include "device/device.h"
 #include "lab/runner.h"
 #include "ops/op.h"
 
 static void tell_imported(runner *r)
 {
     json *j = &r->lines;
-    const bool device = r->ctx->device != NULL;
+    const device *d = r->ctx->device;
     runner_begin(r, "imported");
     json_text(j, "framework", "Brasa");
     json_text(j, "version", brasa_version());
     json_open(j, "detail", '{');
     json_int(j, "threads", brasa_context_threads(r->ctx));
-    if (device)
+    if (d->about[0])
         place_json(j, r->ctx, r->precision);
-    json_text(j, "kernels", device || r->tuning ? "the fastest, timed once on this machine" : "the first that fit");
-    if (!device)
+    json_text(j, "kernels",
+              d->self_tuning || r->tuning ? "the fastest, timed once on this machine" : "the first that fit");
+    if (!d->self_tuning)
         json_text(j, "onednn", library_onednn());
     json_text(j, "compiler", build_compiler());
     json_text(j, "loader", "one thread beside those that compute");

@@ -3,6 +3,7 @@
 
 #include "core/random.h"
 #include "device.h"
+#include "device/device.h"
 #include "session/session.h"
 
 #include <stdlib.h>
@@ -47,7 +48,7 @@ int network_compile(network *n, const options *o, brasa_session_options s)
     if (o) {
         tuning_start(&n->tuning, o);
         s.tuning = tuning_wish(&n->tuning);
-        if (!s.tuning && n->context->device) /* whose libraries time their kernels, unless told not to */
+        if (!s.tuning && n->context->device->self_tuning) /* its libraries time their kernels, unless told not to */
             s.tuning = &first_ones;
     }
     s.precision = n->precision;

@@ -62,13 +62,14 @@ static need beside(const plan *p, const brasa_memory *m, int64_t size, int64_t p
     return (need){.memory = *m, .loader = fit_need(m, &p->n.budget, size, parts) - m->total};
 }
 
-/* A training that would begin is known to the byte; of what would not, the least that it needs. A device has the
- * session, pictures on their way, and those that stay: what the host has beside it is told apart. */
+/* A training that would begin is known to the byte; of what would not, the least that it needs. A device
+ * with memory of its own has the session there, pictures on their way, and those that stay: what the host has beside
+ * it is told apart. */
 static void sort_out(plan *p)
 {
     const fit *f = &p->n.fit;
     need begun = {.memory = p->n.memory};
-    if (!p->context->device) {
+    if (p->context->device->host_memory) {
         begun.loader = (uint64_t)p->n.loader;
         begun.kept = (uint64_t)p->n.kept;
     } else {
@@ -131,7 +132,7 @@ static int plan_alone(plan *p, network *n, const options *o)
     fit *f = &p->n.fit;
     const fit_budget loaders = assume(p, n->graph);
     p->n.batch = o->batch;
-    p->n.budget = n->context->device ? (fit_budget){.enough = !o->mem} : loaders;
+    p->n.budget = n->context->device->host_memory ? loaders : (fit_budget){.enough = !o->mem};
     p->n.budget.bytes = fit_budget_bytes(n->context, (int64_t)o->mem);
     if (fit_batch(n->graph, &s, &p->n.budget, f) != BRASA_OK)
         return complain(FAILED, "%s", brasa_graph_error(n->graph));
@@ -167,13 +168,13 @@ static void print_answer(const plan *p)
     const fit *f = &p->n.fit;
     const int64_t size = p->n.batch;
     const double budget = (double)p->n.budget.bytes;
-    const device *d = p->context->device;
+    const bool here = p->context->device->host_memory;
     const char *verdict = budget <= 0 ? "" : p->fits ? ": fits " : ": does not fit ";
     printf("needs %s at batch %" PRId64 "%s%s%s%s\n", print_bytes((double)total(&p->whole)).text, size, verdict,
-           budget > 0 ? fit_budget_text(p->n.budget.bytes).text : "", d ? " of " : "",
-           d ? print_place(p->context, p->precision).text : "");
+           budget > 0 ? fit_budget_text(p->n.budget.bytes).text : "", here ? "" : " of ",
+           here ? "" : print_place(p->context, p->precision).text);
     print_rows(&p->whole);
-    if (d)
+    if (!here)
         printf("and %s of the host's memory: loader, kept pictures, a copy of what lasts\n",
                print_bytes((double)on_the_host(p)).text);
     if (p->input.text[0])
@@ -215,7 +216,7 @@ static void json_answer(const options *o, const plan *p)
     json_int(&j, "batch", p->n.batch);
     place_json(&j, p->context, p->precision);
     json_need(&j, "needs", &p->whole);
-    if (p->context->device)
+    if (!p->context->device->host_memory)
         json_int(&j, "needs_of_host", (int64_t)on_the_host(p));
     if (p->n.budget.bytes) {
         json_int(&j, "budget", (int64_t)p->n.budget.bytes);

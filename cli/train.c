@@ -5,6 +5,7 @@
 #include "tuning.h"
 #include "watch.h"
 
+#include "device/device.h"
 #include "train/presets.h"
 #include "train/record.h"
 
@@ -109,7 +110,7 @@ static int train(brasa_context *ctx, const options *o)
  * same. */
 typedef struct before {
     int32_t threads;
-    char device[32];
+    device_word device; /* "": no record says */
 } before;
 
 static before read_before(const char *folder)
@@ -121,9 +122,8 @@ static before read_before(const char *folder)
         return b;
     if (run_read(ctx, folder, &r) == BRASA_OK) {
         const int64_t threads = r.settings.threads;
-        const char *device = r.settings.device ? r.settings.device : "cpu";
         b.threads = threads > 0 && threads <= MOST_THREADS ? (int32_t)threads : 0;
-        snprintf(b.device, sizeof b.device, "%.*s", (int)strcspn(device, " "), device); /* "cuda:0 NVIDIA H200" */
+        b.device = device_recorded(r.settings.device);
     }
     run_free(&r);
     brasa_context_free(ctx);
@@ -138,7 +138,8 @@ int run_train(const options *o)
     brasa_status status = brasa_context_new(&c, &ctx);
     if (status != BRASA_OK)
         return complain(FAILED, "%s", brasa_status_text(status));
-    int code = device_use(ctx, o->device ? o->device : b.device[0] ? b.device : NULL);
+    const char *given = o->device, *recorded = b.device.text[0] ? b.device.text : NULL;
+    int code = device_use(ctx, given ? given : recorded);
     if (code == DONE)
         code = device_precision(ctx, o->precision, &(int32_t){0}); /* what is wrong with it is told at once */
     if (code == DONE)

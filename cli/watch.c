@@ -39,16 +39,18 @@ static void clear_line(watch *w)
     w->open = false;
 }
 
-/* On a device the session is there, with pictures on their way and those that stay; the loader is here. */
+/* In a device's own memory the session is there, with pictures on their way and those that stay; the loader is here.
+ */
 static void print_plan(const unit *u, const device *d)
 {
     const brasa_memory *m = &u->memory;
-    const double total = (double)m->total + (double)(d ? u->upload_bytes + u->stay_bytes : u->loader_bytes);
+    const double total =
+        (double)m->total + (double)(d->host_memory ? u->loader_bytes : u->upload_bytes + u->stay_bytes);
     if (u->parts > 1)
         printf("batch %lld as %lld x %lld · peak %s (the same result as the whole batch)\n",
                (long long)(u->parts * u->session->part), (long long)u->parts, (long long)u->session->part,
                print_bytes(total).text);
-    printf("plan: %s%s%s (", print_bytes(total).text, d ? " of " : "", d ? d->name : "");
+    printf("plan: %s%s%s (", print_bytes(total).text, d->host_memory ? "" : " of ", d->host_memory ? "" : d->name);
     printf("weights %s, ", print_bytes((double)(m->weights + m->buffers)).text);
     printf("optimizer %s, ", print_bytes((double)m->optimizer).text);
     if (m->sums)
@@ -56,8 +58,9 @@ static void print_plan(const unit *u, const device *d)
     printf("activations %s", print_bytes((double)m->transient).text);
     if (u->upload_bytes)
         printf(", pictures %s", print_bytes((double)(u->upload_bytes + u->stay_bytes)).text);
-    printf(d ? "), " : ", ");
-    printf("loader %s%s\n", print_bytes((double)u->loader_bytes).text, d ? " of the host's memory" : ")");
+    printf(d->host_memory ? ", " : "), ");
+    printf("loader %s%s\n", print_bytes((double)u->loader_bytes).text,
+           d->host_memory ? ")" : " of the host's memory");
 }
 
 static void print_begin(const training *t)
@@ -78,9 +81,9 @@ static void print_begin(const training *t)
     printf("%s, batch %lld, seed %lld, dialect %s, %lld thread%s\n", s->optimizer, (long long)s->batch,
            (long long)s->seed, s->dialect, (long long)s->threads, s->threads == 1 ? "" : "s");
     const device *d = t->task.ctx->device;
-    if (d)
+    if (d->about[0])
         printf("on %s in %s; %s\n", d->name, s->precision, d->about);
-    if (d && d->missing[0])
+    if (d->missing[0])
         printf("%s\n", d->missing);
     print_plan(u, d);
     if (u->place.epoch || u->place.done)

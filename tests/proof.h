@@ -44,7 +44,7 @@ typedef struct proof {
     int64_t *scratch_place; /* ... and where it is, as in the plan */
     char *arena;            /* the plan's, then guard, workspace, guard */
     int64_t arena_bytes;
-    char *state_there, *arena_there; /* of a device, else NULL */
+    char *state_there, *arena_there; /* in memory that is not the host's, else NULL */
 } proof;
 
 static inline void proof_gradient_done(void *user, graph *g, int param, int grad)
@@ -97,8 +97,7 @@ static inline brasa_status proof_compile(proof *p, const graph *from, proof_opti
     g->seed = 7;
     g->fuse = o.fusions ? o.fusions : FUSE_ALL & ~FUSE_FOLD;
     g->precision = o.precision;
-    if (g->ctx->device)
-        g->fuse &= g->ctx->device->fuse;
+    g->fuse &= g->ctx->device->fuse;
     brasa_status status = pass_lower(g, from, o.batch ? o.batch : 1, !o.evaluation);
     p->grad = malloc(((size_t)g->nvalues + 1) * sizeof *p->grad);
     for (int v = 0; v < g->nvalues; v++)
@@ -281,8 +280,8 @@ static inline int64_t proof_guard(proof *p)
 static inline brasa_status proof_link(proof *p)
 {
     brasa_context *ctx = p->program.graph.ctx;
-    if (ctx->device && (!tensors_get(ctx, (size_t)p->state_bytes + 64, &p->state_there) ||
-                        !tensors_get(ctx, (size_t)p->arena_bytes, &p->arena_there)))
+    if (!ctx->device->host_memory && (!(p->state_there = tensors_get(ctx, (size_t)p->state_bytes + 64)) ||
+                                      !(p->arena_there = tensors_get(ctx, (size_t)p->arena_bytes))))
         return BRASA_OUT_OF_MEMORY;
     int64_t *planned = p->program.plan.workspace;
     p->program.plan.workspace = p->scratch_place;

@@ -20,6 +20,7 @@ static struct {
     void *library;
     cuda_queue queue;
     device device;
+    const kernel *lists[2];
     kernel kernels[MOST_KERNELS];
 } stand_in = {.queue = {.processors = 132, .most_shared = 227 << 10, .major = 9}};
 
@@ -61,6 +62,7 @@ static bool list_kernels(const backend *b)
                 count++;
         }
     stand_in.kernels[count] = (kernel){0};
+    stand_in.lists[0] = stand_in.kernels;
     return CHECK(count + 1 < MOST_KERNELS);
 }
 
@@ -79,7 +81,8 @@ static brasa_context *context_new(void)
     CHECK_STATUS(brasa_context_new(NULL, &ctx), BRASA_OK);
     stand_in.queue.ctx = ctx;
     stand_in.device = (device){.name = "a stand-in",
-                               .kernels = stand_in.kernels,
+                               .kernels = stand_in.lists,
+                               .precisions = 1u << BRASA_F32 | 1u << BRASA_TF32 | 1u << BRASA_BF16,
                                .gather_updates = true,
                                .fuse = FUSE_ACTIVATIONS | FUSE_RESIDUALS | FUSE_FLAT | FUSE_FOLD | FUSE_UPDATES |
                                        FUSE_POOLS | FUSE_SUMS,

@@ -68,7 +68,7 @@ static void updating_make(updating *u, const optimizer_def *o, const char *setti
         u->offset[v] = u->bytes;
         u->bytes += (g->values[v].bytes + 255) / 256 * 256;
     }
-    CHECK(tensors_get(g->ctx, (size_t)u->bytes, &u->there) != NULL);
+    CHECK((u->there = tensors_get(g->ctx, (size_t)u->bytes)) != NULL);
     CHECK_STATUS(tensors_clear(g->ctx, u->there, (size_t)u->bytes), BRASA_OK);
     CHECK_STATUS(program_link(&u->p, u->there, u->offset, u->there), BRASA_OK);
 }

@@ -70,6 +70,7 @@ enum { MOST_KERNELS = 256 };
 
 typedef struct near_device {
     device device;
+    const kernel *lists[2];
     kernel kernels[MOST_KERNELS];
     int count;
 } near_device;
@@ -238,15 +239,18 @@ static brasa_context *device_new(near_device *d, bool halves)
 {
     brasa_context *ctx = NULL;
     *d = (near_device){.device = {.name = "this process",
-                                  .kernels = d->kernels,
+                                  .kernels = d->lists,
                                   .memory = UINT64_C(1) << 40,
                                   .get = near_get,
                                   .put = near_put,
+                                  .self_tuning = true,
+                                  .precisions = 1u << BRASA_F32 | 1u << BRASA_BF16,
                                   .copy_in = near_copy,
                                   .copy_out = near_copy,
                                   .copy = near_copy,
                                   .clear = near_clear,
-                                  .run = near_run}};
+                                  .run = near_run},
+                       .lists = {d->kernels}};
     for (int i = 0; op_at(i); i++) {
         const kernel *from = reference(op_at(i));
         if (!from)

@@ -92,7 +92,7 @@ static void check(brasa_context *ctx, const shot *s, const device_row *r)
     brasa_graph *g = build(ctx, s, &p);
     const brasa_session_options o = {.batch = s->count, .inference = true, .precision = r->precision};
     brasa_status status = brasa_session_new(g, &o, &session);
-    void *block = tensors_get(ctx, bytes, &start);
+    start = tensors_get(ctx, bytes);
     if (status == BRASA_OK)
         status = device_copy_in(ctx, start, pixels, bytes);
     for (int n = 0; n < s->count; n++)
@@ -121,7 +121,7 @@ static void check(brasa_context *ctx, const shot *s, const device_row *r)
     CHECK_INT(wrong, 0);
     brasa_session_free(session);
     brasa_graph_free(g);
-    tensors_put(ctx, block);
+    tensors_put(ctx, start);
     free(pixels);
     free(seen);
     free(views);

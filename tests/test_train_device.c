@@ -34,7 +34,7 @@ TEST(steps_are_started_before_the_last_ones_are_answered)
         train_options o = plain(&w.heard, runs[i]);
         o.watch = watch_queue;
         CHECK_STATUS(train_run(ctx, &o, &r), BRASA_OK);
-        CHECK_INT(w.most, i ? MOST_LATE : 0);
+        CHECK_INT(w.most, i ? DEVICE_MOST_PENDING : 0);
         CHECK_INT(w.heard.count[TRAIN_STEP], 3 * 8);
         CHECK_INT(w.heard.count[TRAIN_SAVED], 4);
         if (!device_wanted()) /* a real one makes its record of a program's second run */
@@ -101,7 +101,7 @@ TEST(stopped_and_gone_on)
         l.stop_at = at;
         CHECK_STATUS(train_run(ctx, &o, &r), BRASA_OK);
         CHECK(r.stopped);
-        CHECK(l.count[TRAIN_STEP] >= at && l.count[TRAIN_STEP] <= at + MOST_LATE);
+        CHECK(l.count[TRAIN_STEP] >= at && l.count[TRAIN_STEP] <= at + DEVICE_MOST_PENDING);
         train_options on = resumed(&l, o.out);
         CHECK_STATUS(train_run(ctx, &on, &r), BRASA_OK);
         CHECK(!r.stopped);
@@ -122,7 +122,7 @@ TEST(saved_after_each_step)
     CHECK_STATUS(train_run(ctx, &o, &r), BRASA_OK);
     often.settings.save_every = 1e-9;
     CHECK_STATUS(train_run(ctx, &often, &r), BRASA_OK);
-    CHECK(l.count[TRAIN_SAVED] > 3 * 8 / (MOST_LATE + 1));
+    CHECK(l.count[TRAIN_SAVED] > 3 * 8 / (DEVICE_MOST_PENDING + 1));
     CHECK(same_file(o.out, often.out, WEIGHTS_FILE));
     stop();
 }
@@ -165,9 +165,8 @@ TEST(parts_that_are_not_finite)
         const bool pixels = i & 1;
         CASE("%s, %s", devices[i / 2], pixels ? "channels side by side" : "plain");
         start_on(devices[i / 2]);
-        char *whole = NULL;
-        void *block = tensors_get(ctx, WHOLE * sizeof(float), &whole);
-        REQUIRE(block);
+        char *whole = tensors_get(ctx, WHOLE * sizeof(float));
+        REQUIRE(whole);
         const arg part = {.data = whole + (pixels ? 1 : 4) * sizeof(float),
                           .shape = shape_4(2, 3, 2, 2),
                           .count = 2 * 3 * 4,
@@ -184,7 +183,7 @@ TEST(parts_that_are_not_finite)
             CHECK_STATUS(output_finite(ctx, &part, &finite), BRASA_OK);
             CHECK(finite == (channel < 1 || channel > 3));
         }
-        tensors_put(ctx, block);
+        tensors_put(ctx, whole);
         stop();
     }
 }
@@ -260,7 +259,7 @@ static void measure_twice(const char *run, const char *precision)
     CHECK_STATUS(metrics_init(&slow, &p, 26), BRASA_OK);
     CHECK_STATUS(task_measure(&t.task, t.session, load, e.pending, &late, watch_evaluation, &e), BRASA_OK);
     measure_slowly(&t, load, &slow);
-    CHECK_INT(e.most, MOST_LATE);
+    CHECK_INT(e.most, DEVICE_MOST_PENDING);
     CHECK_INT(pending_count(e.pending), 0);
     CHECK_INT(late.count, 520);
     CHECK(late.loss == slow.loss && late.top1 == slow.top1 && late.top5 == slow.top5);

@@ -111,7 +111,7 @@ static double measure_run(const char *run, int64_t mem, int64_t *at_once)
     CHECK_STATUS(trained_measure(&t, list, 130, &m), BRASA_OK);
     CHECK_INT(m.count, 130);
     CHECK(!t.task.upload);
-    CHECK((t.task.graph->pictures != NULL) == (ctx->device != NULL));
+    CHECK((t.task.graph->pictures != NULL) == ctx->device->takes_images);
     *at_once = t.task.settings.batch;
     const double loss = metrics_loss(&m);
     trained_close(&t);

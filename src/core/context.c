@@ -22,7 +22,7 @@ static void default_release(void *user, void *block)
     free(block);
 }
 
-brasa_status brasa_context_new(const brasa_context_options *options, brasa_context **out)
+brasa_status context_make(const brasa_context_options *options, brasa_context **out)
 {
     const brasa_context_options defaults = {0};
     const brasa_context_options *o = options ? options : &defaults;
@@ -115,15 +115,25 @@ static void prefer_huge_pages(char *block, size_t bytes)
 #endif
 }
 
-void *mem_get_large(brasa_context *ctx, size_t bytes, char **start)
+/* The allocator's block begins before the first aligned byte, where its address stands: allocators align to it. */
+void *mem_get_large(brasa_context *ctx, size_t bytes)
 {
     char *block = bytes <= SIZE_MAX - MEM_ALIGN ? ctx->alloc(ctx->user, bytes + MEM_ALIGN) : NULL;
     if (!block)
         return NULL;
-    *start = block + (MEM_ALIGN - (uintptr_t)block % MEM_ALIGN) % MEM_ALIGN;
+    char *start = block + MEM_ALIGN - (uintptr_t)block % MEM_ALIGN;
+    memcpy(start - sizeof block, &block, sizeof block);
     if (ctx->alloc == default_alloc) /* what a program gives is its own */
-        prefer_huge_pages(*start, bytes);
-    return block;
+        prefer_huge_pages(start, bytes);
+    return start;
+}
+
+void mem_put_large(brasa_context *ctx, void *start)
+{
+    void *block = NULL;
+    if (start)
+        memcpy(&block, (char *)start - sizeof block, sizeof block);
+    mem_put(ctx, block);
 }
 
 void mem_put(brasa_context *ctx, void *block)

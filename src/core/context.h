@@ -23,7 +23,7 @@ struct brasa_context {
     void *user;
     int threads;
     isa isa;               /* the best that kernels may use */
-    struct device *device; /* where sessions compute; NULL: this CPU */
+    struct device *device; /* where sessions compute: the CPU, until brasa_context_use names another */
     library library[LIBRARIES];
     char error[ERROR_TEXT_SIZE]; /* fixed, so that running out of memory can be told too */
 };
@@ -31,14 +31,17 @@ struct brasa_context {
 /* Zeroed memory from the context's allocator, or NULL. */
 void *mem_get(brasa_context *ctx, size_t bytes);
 void mem_put(brasa_context *ctx, void *block);
-/* Memory for tensors: `bytes` from *start, which is aligned for vectors (MEM_ALIGN), or NULL; not zeroed. The system
- * is asked for huge pages: with small ones a pass over weights waits for the page table (alexnet at batch 1: 12 %).
- */
-void *mem_get_large(brasa_context *ctx, size_t bytes, char **start);
+/* Memory for tensors, aligned for vectors (MEM_ALIGN), or NULL; not zeroed. The system is asked for huge pages: with
+ * small ones a pass over weights waits for the page table (alexnet at batch 1: 12 %). */
+void *mem_get_large(brasa_context *ctx, size_t bytes);
+void mem_put_large(brasa_context *ctx, void *start);
 
-/* device.c: the same, or pinned memory, which the context's device copies from and to by itself (device.h). */
+/* device.c: memory that the context's device copies from and to by itself, zeroed (device.h). */
 void *pinned_get(brasa_context *ctx, size_t bytes);
 void pinned_put(brasa_context *ctx, void *block);
+
+/* A context without a device; brasa_context_new (device.c) opens the CPU for it. */
+brasa_status context_make(const brasa_context_options *options, brasa_context **out);
 
 /* Sets the error text and returns `status`: `return fail(ctx, BRASA_BAD_SHAPE, "...")`. */
 brasa_status fail(brasa_context *ctx, brasa_status status, const char *format, ...) BRASA_PRINTF(3, 4);

@@ -1,13 +1,32 @@
-/* device.c - opens backends, and moves bytes between the host and what they bring. */
+/* device.c - the table of devices, their names, and how a context opens one. */
 #define _GNU_SOURCE /* dladdr */
 #include "device/device.h"
 #include "core/shared.h"
+#include "device/cpu/cpu.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+/* --- the table ----------------------------------------------------------------------------------------------- */
+
+/* A device that is part of the program has `open`; others are opened from brasa_<name>.so. */
+typedef struct device_row {
+    const char *name;
+    bool several; /* numbered: "cuda:1" */
+    brasa_status (*open)(brasa_context *ctx, device **out);
+} device_row;
+
+/* The first is every context's until it asks for another. */
+static const device_row device_rows[] = {
+#define DEVICE(name, open)   {name, false, open},
+#define DEVICE_LIBRARY(name) {name, true, NULL},
+#include "device/devices.def"
+#undef DEVICE
+#undef DEVICE_LIBRARY
+    {NULL}};
 
 /* --- the library --------------------------------------------------------------------------------------------- */
 
@@ -78,10 +97,12 @@ static const backend *open_backend(const char *name, void **file, char *why, siz
 
 /* --- a device of a context ----------------------------------------------------------------------------------- */
 
+/* In the context's slot LIBRARY_DEVICE. */
 typedef struct opened {
-    void *library;
+    void *library; /* NULL: it is part of the program */
     device *device;
-    kernel *kernels;
+    kernel *kernels; /* a library's, */
+    const kernel *lists[2];
 } opened;
 
 static void release(brasa_context *ctx, void *data)
@@ -89,7 +110,6 @@ static void release(brasa_context *ctx, void *data)
     opened *o = data;
     if (o->device)
         o->device->close(o->device);
-    ctx->device = NULL;
     mem_put(ctx, o->kernels);
     if (o->library)
         dlclose(o->library);
@@ -122,49 +142,108 @@ static brasa_status list_kernels(brasa_context *ctx, const backend *b, opened *o
             if (!o->kernels[count++].op)
                 return fail(ctx, BRASA_INTERNAL, "the kernel %s is for '%s', which is no op", k->kernel.name, k->op);
         }
-    o->device->kernels = o->kernels;
+    o->lists[0] = o->kernels;
+    o->device->kernels = o->lists;
     return BRASA_OK;
 }
 
-/* "cuda" or "cuda:1": the number, or -1. */
-static int device_number(const char *name)
+/* What a name stands for: "cpu", "cuda", "cuda:1". */
+typedef struct place {
+    const device_row *row; /* NULL: it is no device's name */
+    int index;
+} place;
+
+static place parse(const char *name)
 {
-    const size_t word = strlen("cuda");
-    if (strncmp(name, "cuda", word) != 0)
-        return -1;
-    if (!name[word])
-        return 0;
-    const size_t digits = strspn(name + word + 1, "0123456789");
-    const bool good = name[word] == ':' && digits > 0 && digits < 5 && !name[word + 1 + digits] &&
-                      (digits == 1 || name[word + 1] != '0');
-    return good ? atoi(name + word + 1) : -1;
+    for (const device_row *r = device_rows; r->name; r++) {
+        const size_t word = strlen(r->name);
+        if (strncmp(name, r->name, word) != 0)
+            continue;
+        if (!name[word])
+            return (place){r, 0};
+        const char *number = name + word + 1;
+        const size_t digits = strspn(number, "0123456789");
+        if (r->several && name[word] == ':' && digits > 0 && digits < 5 && !number[digits] &&
+            (digits == 1 || number[0] != '0'))
+            return (place){r, atoi(number)};
+    }
+    return (place){NULL};
 }
 
-brasa_status brasa_context_use(brasa_context *ctx, const char *name)
+static brasa_status open_at(brasa_context *ctx, const char *name, place at, opened *o)
 {
     char why[512] = "";
+    if (at.row->open)
+        return at.row->open(ctx, &o->device);
+    const backend *b = open_backend(at.row->name, &o->library, why, sizeof why);
+    const brasa_status status =
+        b ? b->open(ctx, at.index, &o->device) : fail(ctx, BRASA_NOT_FOUND, "%s: %s", name, why);
+    return status == BRASA_OK ? list_kernels(ctx, b, o) : status;
+}
+
+/* Takes the device in place of the one that the context has. */
+static brasa_status use(brasa_context *ctx, const char *name, place at)
+{
     library *slot = &ctx->library[LIBRARY_DEVICE];
-    if (slot->data)
-        return fail(ctx, BRASA_WRONG_STATE, "this context works on %s already", ctx->device->name);
-    if (name && strcmp(name, "cpu") == 0)
-        return BRASA_OK;
-    const int index = name ? device_number(name) : -1;
-    if (index < 0)
-        return fail(ctx, BRASA_BAD_ARGUMENT, "device: expected cpu, cuda or cuda:1, got '%.40s'", name ? name : "");
     opened *o = mem_get(ctx, sizeof *o);
     if (!o)
         return fail_memory(ctx, sizeof *o);
-    const backend *b = open_backend("cuda", &o->library, why, sizeof why);
-    brasa_status status = b ? b->open(ctx, index, &o->device) : fail(ctx, BRASA_NOT_FOUND, "%s: %s", name, why);
-    if (status == BRASA_OK)
-        status = list_kernels(ctx, b, o);
+    const brasa_status status = open_at(ctx, name, at, o);
     if (status != BRASA_OK) {
         release(ctx, o);
         return status;
     }
+    if (slot->data)
+        slot->release(ctx, slot->data);
     *slot = (library){o, release};
     ctx->device = o->device;
+    if (!ctx->device->where[0])
+        snprintf(ctx->device->where, sizeof ctx->device->where, "%s", ctx->device->name);
     return BRASA_OK;
+}
+
+brasa_status brasa_context_new(const brasa_context_options *options, brasa_context **out)
+{
+    brasa_status status = context_make(options, out);
+    if (status != BRASA_OK)
+        return status;
+    status = use(*out, device_rows[0].name, (place){&device_rows[0], 0});
+    if (status != BRASA_OK) {
+        brasa_context_free(*out);
+        *out = NULL;
+    }
+    return status;
+}
+
+brasa_status brasa_context_use(brasa_context *ctx, const char *name)
+{
+    const opened *now = ctx->library[LIBRARY_DEVICE].data;
+    if (now->library)
+        return fail(ctx, BRASA_WRONG_STATE, "this context works on %s already", ctx->device->name);
+    const place at = parse(name ? name : "");
+    if (!at.row)
+        return fail(ctx, BRASA_BAD_ARGUMENT, "device: expected cpu, cuda or cuda:1, got '%.40s'", name ? name : "");
+    return at.row == &device_rows[0] ? BRASA_OK : use(ctx, name, at);
+}
+
+device_word device_recorded(const char *name)
+{
+    device_word n;
+    name = name ? name : device_rows[0].name;
+    snprintf(n.text, sizeof n.text, "%.*s", (int)strcspn(name, " "), name);
+    return n;
+}
+
+bool device_same(const char *name, const char *other)
+{
+    return strcmp(name ? name : device_rows[0].name, other ? other : device_rows[0].name) == 0;
+}
+
+const char *device_kind(const char *name)
+{
+    name = name ? name : device_rows[0].name;
+    const char *blank = strchr(name, ' ');
+    return blank ? blank + 1 : name;
 }
 
 int backend_list(const char *name, void (*say)(void *user, const char *line), void *user)
@@ -183,65 +262,44 @@ int backend_list(const char *name, void (*say)(void *user, const char *line), vo
 
 /* --- memory -------------------------------------------------------------------------------------------------- */
 
-void *tensors_get(brasa_context *ctx, size_t bytes, char **start)
+void *tensors_get(brasa_context *ctx, size_t bytes)
 {
-    if (!ctx->device)
-        return mem_get_large(ctx, bytes, start);
-    return *start = ctx->device->get(ctx->device, bytes);
+    return ctx->device->get(ctx->device, bytes);
 }
 
 void tensors_put(brasa_context *ctx, void *block)
 {
-    if (!ctx->device)
-        mem_put(ctx, block);
-    else if (block)
+    if (block)
         ctx->device->put(ctx->device, block);
-}
-
-void *pinned_get(brasa_context *ctx, size_t bytes)
-{
-    void *block = ctx->device ? ctx->device->get_pinned(ctx->device, bytes) : mem_get(ctx, bytes);
-    if (ctx->device && block)
-        memset(block, 0, bytes);
-    return block;
-}
-
-void pinned_put(brasa_context *ctx, void *block)
-{
-    if (!ctx->device)
-        mem_put(ctx, block);
-    else if (block)
-        ctx->device->put_pinned(ctx->device, block);
 }
 
 brasa_status tensors_clear(brasa_context *ctx, void *to, size_t bytes)
 {
-    if (ctx->device)
-        return ctx->device->clear(ctx->device, to, bytes);
-    memset(to, 0, bytes);
-    return BRASA_OK;
+    return ctx->device->clear(ctx->device, to, bytes);
 }
 
 brasa_status tensors_copy(brasa_context *ctx, void *to, const void *from, size_t bytes)
 {
-    if (ctx->device)
-        return ctx->device->copy(ctx->device, to, from, bytes);
-    memcpy(to, from, bytes);
-    return BRASA_OK;
+    return ctx->device->copy(ctx->device, to, from, bytes);
 }
 
 brasa_status device_copy_in(brasa_context *ctx, void *to, const void *from, size_t bytes)
 {
-    if (ctx->device)
-        return ctx->device->copy_in(ctx->device, to, from, bytes);
-    memcpy(to, from, bytes);
-    return BRASA_OK;
+    return ctx->device->copy_in(ctx->device, to, from, bytes);
 }
 
 brasa_status device_copy_out(brasa_context *ctx, void *to, const void *from, size_t bytes)
 {
-    if (ctx->device)
-        return ctx->device->copy_out(ctx->device, to, from, bytes);
-    memcpy(to, from, bytes);
-    return BRASA_OK;
+    return ctx->device->copy_out(ctx->device, to, from, bytes);
+}
+
+void *pinned_get(brasa_context *ctx, size_t bytes)
+{
+    return ctx->device->get_pinned(ctx->device, bytes);
+}
+
+void pinned_put(brasa_context *ctx, void *block)
+{
+    if (block)
+        ctx->device->put_pinned(ctx->device, block);
 }

@@ -35,7 +35,7 @@ static brasa_status make_step(program *p, int i)
         .state = n->state,
         .threads = node_threads(g, n),
         .seed = g->seed,
-        .queue = g->ctx->device ? g->ctx->device->queue : NULL,
+        .queue = g->ctx->device->queue,
     };
     if (p->steps[p->nsteps - 1].threads > p->threads)
         p->threads = p->steps[p->nsteps - 1].threads;
@@ -96,7 +96,7 @@ void program_forget(program *p)
 brasa_status program_run(program *p)
 {
     device *d = p->graph.ctx->device;
-    if (d)
+    if (d->run)
         return d->run(d, p->steps, p->nsteps, &p->record);
     threads_state saved;
     brasa_status status = threads_enter(p->graph.ctx, p->threads, &saved);
@@ -115,11 +115,12 @@ static int64_t now_nanoseconds(void)
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-/* Runs a step, and on a device those that run together with it, and takes their time: a device's own. */
+/* Runs a step, and those that the device runs together with it, and takes their time: by the device's clock, if it
+ * has one. */
 static brasa_status run_timed(const program *p, const step *steps, int count, int *ran, int64_t *nanoseconds)
 {
     device *d = p->graph.ctx->device;
-    if (d)
+    if (d->time)
         return d->time(d, steps, count, ran, nanoseconds);
     *ran = 1;
     const int64_t start = now_nanoseconds();
@@ -131,7 +132,7 @@ static brasa_status run_timed(const program *p, const step *steps, int count, in
 brasa_status program_repeat(program *p, int i, int times, int64_t *nanoseconds)
 {
     device *d = p->graph.ctx->device;
-    if (d && d->repeat && times > 1)
+    if (d->repeat && times > 1)
         return d->repeat(d, &p->steps[i], times, nanoseconds);
     threads_state saved;
     brasa_status status = threads_enter(p->graph.ctx, p->threads, &saved);

@@ -197,10 +197,8 @@ static brasa_status settle(selection *s, int i)
 static void mark_node(const graph *g, int i)
 {
     device *d = g->ctx->device;
-    if (d) {
-        d->chosen = i;
-        d->to_choose = g->nnodes;
-    }
+    d->chosen = i;
+    d->to_choose = g->nnodes;
 }
 
 brasa_status pass_select(graph *g, const char *only)

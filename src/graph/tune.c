@@ -374,7 +374,7 @@ void tuner_free(tuner *t)
 {
     if (!t)
         return;
-    mem_put(t->ctx, t->block);
+    mem_put_large(t->ctx, t->block);
     pool_free(&t->pool);
     mem_put(t->ctx, t);
 }
@@ -403,7 +403,7 @@ static brasa_status tell_unsettled(tuner *t)
 
 brasa_status tuner_rest(tuner *t)
 {
-    mem_put(t->ctx, t->block);
+    mem_put_large(t->ctx, t->block);
     t->block = t->room = NULL;
     t->room_bytes = 0;
     tuner_lend(t, NULL, 0);

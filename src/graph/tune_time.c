@@ -98,9 +98,9 @@ static brasa_status make_room(tuner *t, int64_t bytes)
     } else if (t->most_bytes && bytes > t->most_bytes) {
         return fail(t->ctx, BRASA_NO_KERNEL, "kernels are timed in at most %lld bytes", (long long)t->most_bytes);
     } else if (!t->block || bytes > t->room_bytes) {
-        mem_put(t->ctx, t->block);
+        mem_put_large(t->ctx, t->block);
         t->filled = t->room_bytes = 0;
-        t->block = mem_get_large(t->ctx, (size_t)bytes, &t->room);
+        t->room = t->block = mem_get_large(t->ctx, (size_t)bytes);
         if (!t->block)
             return fail_memory(t->ctx, (size_t)bytes);
         t->room_bytes = bytes;

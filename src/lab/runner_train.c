@@ -5,6 +5,7 @@
  * is done by then. What makes the session ready, kernels that are timed included, counts to the first step. */
 #include "lab/runner.h"
 
+#include "device/device.h"
 #include "session/safetensors.h"
 #include "train/train.h"
 
@@ -174,7 +175,7 @@ static brasa_status warm_up(lesson *l)
 static void tell_device_peak(lesson *l)
 {
     const unit *u = &l->training.unit;
-    if (l->r->ctx->device)
+    if (!l->r->ctx->device->host_memory)
         json_int(&l->r->lines, "device_peak", (int64_t)u->memory.total + u->upload_bytes + u->stay_bytes);
 }
 

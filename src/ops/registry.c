@@ -1,4 +1,5 @@
 /* registry.c - the tables made of ops.def. The only place that knows which features this build has. */
+#include "device/cpu/cpu.h"
 #include "device/device.h"
 #ifdef BRASA_ONEDNN
 #include "device/cpu/onednn.h"
@@ -29,22 +30,34 @@
 #undef ONEDNN
 #undef SIMD
 
-/* Second reading: one flat list, an op followed by its kernel lists, fastest first. */
-static const struct row {
-    const op_def *const *parts; /* NULL-terminated, the op itself first; NULL in a kernel row */
-    const kernel *kernels;      /* ended by a kernel with no name; NULL in an op row */
-} rows[] = {
-#define OP(name)  {.parts = name##_parts},
-#define REF(name) {.kernels = name##_ref},
+/* Second reading: the ops, each a list of itself and its parts. */
+static const op_def *const *const ops[] = {
+#define OP(name) name##_parts,
+#define REF(name)
 #define CUDA(name)
-#define WIDE(name) {.kernels = name##_wide},
+#define WIDE(name)
+#define ONEDNN(name)
+#define SIMD(name)
+#include "ops/ops.def"
+#undef OP
+#undef REF
+#undef WIDE
+#undef ONEDNN
+#undef SIMD
+};
+
+/* Third reading: the CPU's kernels. */
+const kernel *const cpu_kernels[] = {
+#define OP(name)
+#define REF(name)  name##_ref,
+#define WIDE(name) name##_wide,
 #ifdef BRASA_ONEDNN
-#define ONEDNN(name) {.kernels = name##_onednn},
+#define ONEDNN(name) name##_onednn,
 #else
 #define ONEDNN(name)
 #endif
 #ifdef BRASA_SIMD
-#define SIMD(name) {.kernels = name##_avx512}, {.kernels = name##_avx2},
+#define SIMD(name) name##_avx512, name##_avx2,
 #else
 #define SIMD(name)
 #endif
@@ -55,14 +68,14 @@ static const struct row {
 #undef CUDA
 #undef ONEDNN
 #undef SIMD
-};
+    NULL};
 
-enum { ROWS = sizeof rows / sizeof rows[0] };
+enum { OPS = sizeof ops / sizeof ops[0] };
 
 const op_def *op_at(int index)
 {
-    for (int r = 0; r < ROWS; r++)
-        for (const op_def *const *part = rows[r].parts; part && *part; part++)
+    for (int o = 0; o < OPS; o++)
+        for (const op_def *const *part = ops[o]; *part; part++)
             if (index-- == 0)
                 return *part;
     return NULL;
@@ -81,19 +94,12 @@ const op_def *op_find(const char *word)
 const kernel *kernel_next(const brasa_context *ctx, const op_def *op, dtype real, const kernel *after)
 {
     bool passed = !after;
-    if (ctx && ctx->device) {
-        for (const kernel *k = after ? after + 1 : ctx->device->kernels; k->name; k++)
-            if (k->op == op && k->real == real)
-                return k;
-        return NULL;
-    }
-    for (int r = 0; r < ROWS; r++) {
-        for (const kernel *k = rows[r].kernels; k && k->name; k++) {
+    for (const kernel *const *list = ctx ? ctx->device->kernels : cpu_kernels; *list; list++)
+        for (const kernel *k = *list; k->name; k++) {
             if (passed && k->op == op && k->real == real)
                 return k;
             passed = passed || k == after;
         }
-    }
     return NULL;
 }
 

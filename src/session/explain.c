@@ -31,10 +31,10 @@ static layout_text print_layout(const value *v)
     return t;
 }
 
-/* How numbers are computed: "f32", "f64"; on a device as its precision says. */
+/* How numbers are computed: "f64", or as the precision says. */
 static const char *type_name(const brasa_session *s)
 {
-    return s->ctx->device ? precision_word(s->options.precision) : dtype_name(s->current->graph.real);
+    return s->options.float64 ? dtype_name(F64) : precision_word(s->options.precision);
 }
 
 /* Reorders of a step: of weights and what is added to them, or of anything else. */
@@ -124,9 +124,8 @@ static void explain_text(sink *o, const brasa_session *s)
     const program *p = s->current;
     const graph *g = &p->graph;
     widths w = measure(p);
-    const cell threads = cell_of("%d thread%s", s->ctx->threads, s->ctx->threads == 1 ? "" : "s");
     print(o, "%s, batch %lld, %s, %s, dialect %s\n", p->training ? "training" : "evaluation", (long long)p->batch,
-          type_name(s), s->ctx->device ? s->ctx->device->name : threads.text, g->dialect->name);
+          type_name(s), s->ctx->device->where, g->dialect->name);
     print(o, "step  %-*s  %-*s  %-*s %-*s %7s %*s%s\n", w.layer, "op layer", w.shape, "output", w.kernel, "kernel",
           w.layout, "layout", "bytes", w.offset, "offset", w.times ? "     time GFLOP/s" : "");
     node_role role = ROLE_FORWARD;
@@ -239,7 +238,7 @@ static void explain_json(sink *o, const brasa_session *s)
     json_int(&j, "batch", p->batch);
     json_text(&j, "type", type_name(s));
     json_int(&j, "threads", s->ctx->threads);
-    json_text(&j, "device", s->ctx->device ? s->ctx->device->name : "cpu");
+    json_text(&j, "device", s->ctx->device->name);
     json_text(&j, "dialect", p->graph.dialect->name);
     json_text(&j, "optimizer", p->training ? s->optimizer->op->name : NULL);
     json_open(&j, "memory", '{');
@@ -260,7 +259,7 @@ static void explain_json(sink *o, const brasa_session *s)
     for (int i = 0; i < p->graph.nnodes; i++)
         json_node(&j, s, p, i);
     json_close(&j, ']');
-    if (s->ctx->device)
+    if (s->ctx->device->self_tuning)
         json_engines(&j, p);
     json_close(&j, '}');
     o->failed = j.failed;

@@ -83,7 +83,7 @@ static void explain_device(sink *o, const program *p)
 void explain_tuning(sink *o, const brasa_session *s)
 {
     const program *p = s->current;
-    if (s->ctx->device) {
+    if (s->ctx->device->self_tuning) {
         explain_device(o, p);
         return;
     }

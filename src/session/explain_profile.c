@@ -93,10 +93,9 @@ void explain_profile(sink *o, const brasa_session *s)
         print(o, "no step was profiled\n");
         return;
     }
-    const cell threads = cell_of("%d thread%s", s->ctx->threads, s->ctx->threads == 1 ? "" : "s");
     spent *list = mem_get(s->ctx, (size_t)spent_most(s) * sizeof *list);
     if (list)
-        print_lists(o, s, p, list, s->ctx->device ? s->ctx->device->name : threads.text);
+        print_lists(o, s, p, list, s->ctx->device->where);
     o->failed = o->failed || !list;
     mem_put(s->ctx, list);
 }

@@ -19,7 +19,7 @@ brasa_status session_make_mirror(brasa_session *s)
 {
     int64_t bytes = 0;
     bool converts = false;
-    if (!s->ctx->device || s->mirror)
+    if (s->ctx->device->host_memory || s->mirror)
         return BRASA_OK;
     s->mirror_offset = pool_get(&s->pool, (size_t)s->nstates + 1, sizeof *s->mirror_offset);
     if (!s->mirror_offset)
@@ -32,8 +32,8 @@ brasa_status session_make_mirror(brasa_session *s)
     s->pieces = converts ? mem_get(s->ctx, 2 * PIECE * sizeof *s->pieces) : NULL;
     if (converts && !s->pieces)
         return fail_memory(s->ctx, 2 * PIECE * sizeof *s->pieces);
-    s->mirror_block = mem_get_large(s->ctx, (size_t)bytes, &s->mirror);
-    if (!s->mirror_block) {
+    s->mirror = mem_get_large(s->ctx, (size_t)bytes);
+    if (!s->mirror) {
         mem_put(s->ctx, s->pieces);
         s->pieces = NULL;
         return fail_memory(s->ctx, (size_t)bytes);
@@ -44,7 +44,7 @@ brasa_status session_make_mirror(brasa_session *s)
 
 void session_free_mirror(brasa_session *s)
 {
-    mem_put(s->ctx, s->mirror_block);
+    mem_put_large(s->ctx, s->mirror);
     mem_put(s->ctx, s->pieces);
 }
 

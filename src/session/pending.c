@@ -4,10 +4,10 @@
 
 #include <string.h>
 
-enum { PLACES = MOST_LATE + 1, NUMBERS = 2 };
+enum { PLACES = DEVICE_MOST_PENDING + 1, NUMBERS = 2 };
 
 typedef struct place {
-    device_event *event; /* of a device: the numbers are there when it is passed */
+    device_event *event; /* the numbers are there when it is passed */
     float *numbers;      /* loss and accuracy, or logits */
     dtype type;          /* of logits, as they were brought */
     int32_t *labels;
@@ -34,7 +34,7 @@ static bool make_places(pending *a, int64_t samples)
     for (int i = 0; i < a->places && made; i++) {
         a->place[i].numbers = a->numbers + (size_t)i * each;
         a->place[i].labels = a->classes ? a->labels + i * samples : NULL;
-        made = !d || (a->place[i].event = d->event_new(d));
+        made = (a->place[i].event = d->event_new(d)) != NULL;
     }
     return made;
 }
@@ -68,7 +68,7 @@ void pending_free(pending *a)
 
 int pending_depth(const pending *a)
 {
-    return a->ctx->device ? MOST_LATE : 0;
+    return a->ctx->device->most_pending;
 }
 
 brasa_status pending_add(pending *a, brasa_session *s, const batch *b)
@@ -84,7 +84,7 @@ brasa_status pending_add(pending *a, brasa_session *s, const batch *b)
         if (status == BRASA_OK)
             status = session_fetch_async(s, "accuracy", &p->numbers[1], 1, &p->type);
     }
-    if (status == BRASA_OK && d)
+    if (status == BRASA_OK)
         status = d->event_record(d, STREAM_COMPUTE, p->event);
     p->samples = b->size;
     a->count++;
@@ -111,7 +111,7 @@ brasa_status pending_take(pending *a, step_result *out)
 {
     device *d = a->ctx->device;
     place *p = &a->place[a->first];
-    const brasa_status status = d ? d->event_wait(d, p->event) : BRASA_OK;
+    const brasa_status status = d->event_wait(d, p->event);
     *out = (step_result){.samples = p->samples};
     if (a->classes) {
         if (p->type == BF16)

@@ -1,15 +1,13 @@
 /* pending.h - what steps came to, without a device that waits for the host: the loss and the accuracy of training,
  * the logits of evaluation.
  *
- * A device has the next steps in its queue before the host has read what the last ones came to: up to MOST_LATE steps
- * are asked and not answered. On this CPU a step is over when it returns, and so it is answered at once. */
+ * A device has the next steps in its queue before the host has read what the last ones came to: up to most_pending of
+ * them (device.h). The CPU's steps are over when they return, and are read at once. */
 #ifndef SESSION_PENDING_H
 #define SESSION_PENDING_H
 
 #include "data/loader.h"
 #include "session/session.h"
-
-enum { MOST_LATE = 2 };
 
 typedef struct pending pending;
 
@@ -24,7 +22,7 @@ typedef struct step_result {
 brasa_status pending_new(brasa_context *ctx, int64_t samples, int classes, pending **out);
 /* Waits for what was asked. */
 void pending_free(pending *a);
-/* How many may wait while steps are started: MOST_LATE on a device, else 0. */
+/* How many may wait while steps are started. */
 int pending_depth(const pending *a);
 /* After a step on a batch: what it came to will be brought. At most pending_depth + 1 are waiting then. */
 brasa_status pending_add(pending *a, brasa_session *s, const batch *b);

@@ -73,23 +73,24 @@ static void move_samples(void *user, int64_t begin, int64_t end)
             move_part(&p, m->from + n * count, m->to + n * stored);
 }
 
-/* The samples of a program into its input: as they lie there already, or from the plain order. On the way to a device
- * they are ordered in the host's memory first. */
+/* The samples of a program into its input: as they lie there already, or from the plain order. On the way to memory
+ * that is not the host's they are ordered here first. */
 static brasa_status put(brasa_session *s, const value *v, const void *from, bool stored)
 {
     void *to = session_value_data(s, v);
     if (stored || layout_plain(&v->layout))
         return device_copy_in(s->ctx, to, from, (size_t)v->bytes);
-    if (s->ctx->device && s->staged_bytes < v->bytes) {
+    const bool here = s->ctx->device->host_memory;
+    if (!here && s->staged_bytes < v->bytes) {
         mem_put(s->ctx, s->staged);
         s->staged = mem_get(s->ctx, (size_t)v->bytes);
         s->staged_bytes = s->staged ? v->bytes : 0;
         if (!s->staged)
             return fail_memory(s->ctx, (size_t)v->bytes);
     }
-    moving m = {v, from, s->ctx->device ? s->staged : to};
+    moving m = {v, from, here ? to : s->staged};
     threads_for(s->ctx->threads, v->shape.dim[0], move_samples, &m);
-    return s->ctx->device ? device_copy_in(s->ctx, to, s->staged, (size_t)v->bytes) : BRASA_OK;
+    return here ? BRASA_OK : device_copy_in(s->ctx, to, s->staged, (size_t)v->bytes);
 }
 
 static brasa_status feed(brasa_session *s, const char *input, const void *data, size_t bytes, bool stored)
@@ -152,10 +153,9 @@ static brasa_status move_held(brasa_session *s, char *held, bool back, int64_t *
 brasa_status session_hold(brasa_session *s)
 {
     int64_t bytes = 0;
-    char *start = NULL;
     brasa_status status = move_held(s, NULL, false, &bytes);
     tensors_put(s->ctx, s->held);
-    s->held = status == BRASA_OK ? tensors_get(s->ctx, (size_t)bytes, &start) : NULL;
+    s->held = status == BRASA_OK ? tensors_get(s->ctx, (size_t)bytes) : NULL;
     if (!s->held)
         return fail_memory(s->ctx, (size_t)bytes);
     return move_held(s, s->held, false, &bytes);
@@ -173,7 +173,8 @@ brasa_status session_feed_held(brasa_session *s)
 
 brasa_status session_wait(brasa_session *s)
 {
-    return s->ctx->device ? s->ctx->device->wait(s->ctx->device) : BRASA_OK;
+    device *d = s->ctx->device;
+    return d->wait(d);
 }
 
 layout session_input_layout(const brasa_session *s, const char *input)
@@ -296,8 +297,9 @@ brasa_status brasa_fetch(brasa_session *s, const char *output, void *data, size_
         return status;
     if (layout_plain(&v->layout))
         return device_copy_out(s->ctx, data, session_value_data(s, v), bytes);
-    void *copy = s->ctx->device ? mem_get(s->ctx, (size_t)v->bytes) : NULL;
-    if (s->ctx->device && !copy)
+    const bool here = s->ctx->device->host_memory;
+    void *copy = here ? NULL : mem_get(s->ctx, (size_t)v->bytes);
+    if (!here && !copy)
         return fail_memory(s->ctx, (size_t)v->bytes);
     if (copy)
         status = device_copy_out(s->ctx, copy, session_value_data(s, v), (size_t)v->bytes);
@@ -324,7 +326,7 @@ brasa_status session_fetch_async(brasa_session *s, const char *output, float *to
     layout order = v->layout;
     order.bf16 = false;
     *type = F32;
-    if (!d || !layout_plain(&order))
+    if (!layout_plain(&order))
         return brasa_fetch(s, output, to, bytes);
     *type = layout_type(&v->layout, v->type);
     return d->copy_async(d, STREAM_COMPUTE, to, session_value_data(s, v), (size_t)count * dtype_size(*type));

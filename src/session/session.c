@@ -39,12 +39,11 @@ static brasa_status take(brasa_session *s, int64_t transient)
     if (total < 0 || (uint64_t)total > SIZE_MAX - PLAN_ALIGN)
         return fail(s->ctx, BRASA_OUT_OF_MEMORY, "%lld bytes are more than this machine can address",
                     (long long)total);
-    char *arena = NULL;
-    void *block = tensors_get(s->ctx, (size_t)total, &arena);
-    if (!block && s->ctx->device)
+    char *arena = tensors_get(s->ctx, (size_t)total);
+    if (!arena && !s->ctx->device->host_memory)
         return fail(s->ctx, BRASA_OUT_OF_MEMORY, "out of memory: %s has no %lld bytes free", s->ctx->device->name,
                     (long long)total);
-    if (!block)
+    if (!arena)
         return fail_memory(s->ctx, (size_t)total);
     brasa_status status = session_make_mirror(s);
     if (status == BRASA_OK)
@@ -52,13 +51,12 @@ static brasa_status take(brasa_session *s, int64_t transient)
                  : s->arena ? tensors_copy(s->ctx, arena, s->arena, (size_t)s->persistent)
                             : tensors_clear(s->ctx, arena, (size_t)s->persistent);
     if (status != BRASA_OK) {
-        tensors_put(s->ctx, block);
+        tensors_put(s->ctx, arena);
         return status;
     }
-    tensors_put(s->ctx, s->block);
+    tensors_put(s->ctx, s->arena);
     mem_put(s->ctx, s->aside);
     s->aside = NULL;
-    s->block = block;
     s->arena = arena;
     s->transient = transient;
     s->fed = s->ran = NULL; /* only state moves along */
@@ -76,8 +74,7 @@ static brasa_status set_aside(brasa_session *s)
         mem_put(s->ctx, aside);
         return status;
     }
-    tensors_put(s->ctx, s->block);
-    s->block = NULL;
+    tensors_put(s->ctx, s->arena);
     s->arena = NULL;
     s->aside = aside;
     s->fed = s->ran = NULL;
@@ -94,7 +91,7 @@ static brasa_status reserve(brasa_session *s, int64_t transient)
     if (s->options.plan_only || (s->arena && wanted == before))
         return BRASA_OK;
     brasa_status status = take(s, wanted);
-    if (status != BRASA_OUT_OF_MEMORY || !s->arena || !s->ctx->device || set_aside(s) != BRASA_OK)
+    if (status != BRASA_OUT_OF_MEMORY || !s->arena || s->ctx->device->host_memory || set_aside(s) != BRASA_OK)
         return status;
     status = take(s, wanted);
     if (status != BRASA_OK && take(s, before) == BRASA_OK)
@@ -132,8 +129,7 @@ static program *program_new(brasa_session *s, bool training, int64_t batch)
     g->tuner = s->tuner;
     g->choosing = s->choosing;
     g->precision = s->options.precision;
-    if (s->ctx->device)
-        g->fuse &= s->ctx->device->fuse;
+    g->fuse &= s->ctx->device->fuse;
     g->in_parts = training && s->part;
     p->batch = batch;
     p->training = training;
@@ -167,10 +163,8 @@ static brasa_status describe(brasa_session *s, program *p, program *last)
 static brasa_status choose_kernels(brasa_session *s, graph *g)
 {
     device *d = s->ctx->device;
-    if (d) {
-        d->watch = s->watch;
-        d->watcher = s->watcher;
-    }
+    d->watch = s->watch;
+    d->watcher = s->watcher;
     if (!s->tuner)
         return pass_select(g, s->kernels);
     tuner_lend(s->tuner, s->arena ? s->arena + s->persistent : NULL, s->transient);
@@ -199,7 +193,7 @@ static brasa_status compile(brasa_session *s, program *p)
         status = choose_kernels(s, g);
     if (status == BRASA_OK && !s->options.no_fusion)
         status = pass_parts(g);
-    if (status == BRASA_OK && s->ctx->device && s->ctx->device->gather_updates)
+    if (status == BRASA_OK && s->ctx->device->gather_updates)
         status = pass_gather(g);
     if (status == BRASA_OK)
         status = pass_plan(g, !s->options.no_inplace, &p->plan);
@@ -336,7 +330,7 @@ static brasa_status tell_device(brasa_session *s, const brasa_tuning *from)
 
 static brasa_status read_tuning(brasa_session *s, const brasa_tuning *from)
 {
-    if (s->ctx->device)
+    if (s->ctx->device->self_tuning)
         return tell_device(s, from);
     brasa_tuning t = *from;
     t.measure = t.measure && !s->options.plan_only;
@@ -360,10 +354,10 @@ static brasa_status check_precision(const brasa_session *s)
     if (p != BRASA_F32 && p != BRASA_TF32 && p != BRASA_BF16)
         return fail(s->ctx, BRASA_BAD_ARGUMENT, "precision: expected BRASA_F32, BRASA_TF32 or BRASA_BF16, got %d",
                     (int)p);
-    if (p != BRASA_F32 && !s->ctx->device)
+    if (!(s->ctx->device->precisions & 1u << p))
         return fail(s->ctx, BRASA_BAD_ARGUMENT, "precision %s is for GPUs: the CPU computes in f32",
                     p == BRASA_TF32 ? "tf32" : "bf16");
-    if (s->options.float64 && s->ctx->device)
+    if (s->options.float64 && !s->ctx->device->float64)
         return fail(s->ctx, BRASA_BAD_ARGUMENT, "float64 is for the CPU");
     return BRASA_OK;
 }
@@ -386,7 +380,7 @@ static brasa_status start(brasa_session *s, const brasa_session_options *o)
     if ((status = check_precision(s)) != BRASA_OK)
         return status;
     /* Deterministic: what is the fastest on one number of threads may not be so on another. */
-    if (o->tuning && !o->deterministic && (!o->kernels || s->ctx->device) &&
+    if (o->tuning && !o->deterministic && (!o->kernels || s->ctx->device->self_tuning) &&
         (status = read_tuning(s, o->tuning)) != BRASA_OK)
         return status;
     if (o->plan_only && s->choosing == CHOOSE_TIMED) /* nothing will run */
@@ -464,7 +458,7 @@ void brasa_session_free(brasa_session *s)
     }
     free_program(s, s->update);
     tuner_free(s->tuner);
-    tensors_put(s->ctx, s->block);
+    tensors_put(s->ctx, s->arena);
     tensors_put(s->ctx, s->held);
     mem_put(s->ctx, s->aside);
     session_free_mirror(s);
@@ -507,7 +501,7 @@ brasa_status brasa_session_memory(const brasa_session *s, brasa_memory *out)
                           .total = (uint64_t)(s->persistent + s->transient + PLAN_ALIGN)};
     for (int i = 0; i < s->nstates; i++) {
         uint64_t bytes = (uint64_t)plan_align(s->states[i].there);
-        out->copy += s->ctx->device ? (uint64_t)plan_align(s->states[i].bytes) : 0;
+        out->copy += s->ctx->device->host_memory ? 0 : (uint64_t)plan_align(s->states[i].bytes);
         if (s->states[i].kind == VALUE_PARAM)
             out->weights += bytes;
         else if (s->states[i].kind == VALUE_BUFFER)
@@ -524,7 +518,7 @@ brasa_status brasa_session_save_tuning(const brasa_session *s, const char *path)
 {
     const tuner none = {.ctx = s->ctx};
     device *d = s->ctx->device;
-    if (d && d->record)
+    if (d->record)
         return d->record(d, path);
     return tune_write_record(s->tuner ? s->tuner : &none, path);
 }

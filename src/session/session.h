@@ -41,17 +41,15 @@ struct brasa_session {
     state *states;
     int64_t *state_offset;
     int nstates, state_capacity;
-    void *block;
-    char *arena; /* in block, aligned; of a device, where the context has one */
-    void *aside; /* the state, while a device has no allocation: its arena grows */
-    void *mirror_block;
-    char *mirror; /* of a device: the host's copy of the state, see mirror.c; else NULL */
+    char *arena;  /* memory of the device */
+    void *aside;  /* the state, while a device has no allocation: its arena grows */
+    char *mirror; /* the host's copy of the state, see mirror.c; NULL: the arena is the host's memory */
     int64_t *mirror_offset;
     uint16_t *pieces; /* of state on its way, which a device has in 16 bits or in halves; or NULL */
     int64_t persistent, transient;
 
     void *held;   /* session_hold's: the inputs of the current program, one after the other */
-    void *staged; /* of a device: samples on their way, in its order */
+    void *staged; /* samples on their way to memory that is not the host's, in the input's order */
     int64_t staged_bytes;
 
     program *programs;
@@ -87,7 +85,7 @@ brasa_status session_pull(const brasa_session *s, const state *st);
 brasa_status session_push(const brasa_session *s, const state *st);
 /* session.c: whether it has memory to run in; if not, why. */
 brasa_status session_check_memory(const brasa_session *s);
-/* Where a value of the current program lies: on a device, if there is one. */
+/* Where a value of the current program lies: in the device's memory. */
 void *session_value_data(const brasa_session *s, const value *v);
 /* The program for a mode and a number of samples, or NULL. */
 program *session_program(const brasa_session *s, bool training, int64_t batch);

@@ -86,7 +86,7 @@ brasa_status alarms_before(training *t)
 void alarms_of_device(training *t)
 {
     device *d = t->task.ctx->device;
-    if (!d || !d->warning[0])
+    if (!d->warning[0])
         return;
     train_say(t, TRAIN_NOTE, "%s", d->warning);
     d->warning[0] = '\0';
@@ -169,15 +169,16 @@ static pieces pieces_of(const arg *a)
                     .next_pixel = a->pixel};
 }
 
-/* The same of what a step made; a device's is copied for it, with what lies between. */
+/* The same of what a step made; what is not in the host's memory is copied for it, with what lies between. */
 brasa_status output_finite(brasa_context *ctx, const arg *a, bool *out)
 {
     const pieces p = pieces_of(a);
     const int64_t size = (int64_t)dtype_size(a->type);
     const size_t bytes =
         (size_t)(((p.samples - 1) * p.next_sample + (p.pixels - 1) * p.next_pixel + p.length) * size);
-    char *copy = ctx->device ? mem_get(ctx, bytes + 1) : NULL;
-    if (ctx->device && !copy)
+    const bool here = ctx->device->host_memory;
+    char *copy = here ? NULL : mem_get(ctx, bytes + 1);
+    if (!here && !copy)
         return fail_memory(ctx, bytes);
     const brasa_status status = copy ? device_copy_out(ctx, copy, a->data, bytes) : BRASA_OK;
     const char *data = copy ? copy : a->data;

@@ -2,6 +2,7 @@
 #include "train/checkpoint.h"
 
 #include "core/numeric.h"
+#include "device/device.h"
 #include "session/safetensors.h"
 
 #include <errno.h>
@@ -123,24 +124,17 @@ brasa_status checkpoint_alarms(pool *p, const char *path, alarm_list *out)
     return status;
 }
 
-/* What computes: "cpu", or the GPU's name without its number, which says nothing elsewhere. */
-static const char *maker(const char *device)
-{
-    const char *blank = strchr(device, ' ');
-    return blank ? blank + 1 : device;
-}
-
-/* Checkpoints of older versions say nothing of a device: they are the CPU's. */
 static bool same_device(const safetensors *f, const checkpoint_terms *terms, checkpoint_note *note)
 {
-    const char *device = safetensors_note(f, "device"), *precision = safetensors_note(f, "precision");
-    device = device ? maker(device) : "cpu";
+    const char *now = terms->device, *before = device_kind(safetensors_note(f, "device")),
+               *precision = safetensors_note(f, "precision");
     precision = precision ? precision : precision_word(BRASA_F32);
-    if (strcmp(device, maker(terms->device)) == 0 && strcmp(precision, terms->precision) == 0)
+    now = device_kind(now);
+    if (strcmp(before, now) == 0 && strcmp(precision, terms->precision) == 0)
         return true;
     snprintf(note->text, sizeof note->text,
-             "computed on %.60s in %s now, on %.60s in %.8s before: the result may differ", maker(terms->device),
-             terms->precision, device, precision);
+             "computed on %.60s in %s now, on %.60s in %.8s before: the result may differ", now, terms->precision,
+             before, precision);
     return false;
 }
 

@@ -18,13 +18,16 @@ static uint64_t for_libraries(uint64_t left)
 
 uint64_t fit_device_bytes(const brasa_context *ctx)
 {
-    const uint64_t left = ctx->device ? ctx->device->free_memory(ctx->device) : 0, kept = for_libraries(left);
-    return left > kept ? left - kept : ctx->device ? 1 : 0;
+    device *d = ctx->device;
+    if (d->host_memory)
+        return 0;
+    const uint64_t left = d->free_memory(d), kept = for_libraries(left);
+    return left > kept ? left - kept : 1;
 }
 
 uint64_t fit_budget_bytes(const brasa_context *ctx, int64_t wish)
 {
-    const uint64_t wished = (uint64_t)wish, there = ctx->device ? fit_device_bytes(ctx) : wished;
+    const uint64_t wished = (uint64_t)wish, there = ctx->device->host_memory ? wished : fit_device_bytes(ctx);
     return wish && wished < there ? wished : there;
 }
 
@@ -38,7 +41,8 @@ bytes_text fit_budget_text(uint64_t bytes)
 
 bool fit_device_has(const brasa_context *ctx, uint64_t bytes)
 {
-    const uint64_t left = ctx->device->free_memory(ctx->device), kept = for_libraries(left);
+    device *d = ctx->device;
+    const uint64_t left = d->free_memory(d), kept = for_libraries(left);
     return left >= kept && bytes <= left - kept;
 }
 

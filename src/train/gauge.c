@@ -19,10 +19,11 @@ static void give_up(gauge *g)
     g->library = NULL;
 }
 
-void gauge_open(gauge *g, const device *d)
+void gauge_open(gauge *g, const brasa_context *ctx)
 {
+    const device *d = ctx->device;
     *g = (gauge){.library = NULL};
-    if (!d)
+    if (!d->telemetry)
         return;
     if (!d->address[0]) {
         snprintf(g->why, sizeof g->why, "not readable: the device has no address on the PCI bus");

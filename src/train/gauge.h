@@ -3,12 +3,11 @@
 #ifndef TRAIN_GAUGE_H
 #define TRAIN_GAUGE_H
 
+#include "core/context.h"
 #include "core/nvml.h"
 
-struct device;
-
 typedef struct gauge {
-    nvml *library; /* NULL: nothing can be read, or there is no device */
+    nvml *library; /* NULL: nothing can be read */
     nvml_gpu *gpu;
     char why[200]; /* "not readable: ..." of the last figure that was not; "": all are, or there is no device */
     double next;   /* when to look again, by the clock */
@@ -17,8 +16,8 @@ typedef struct gauge {
     double busy, memory;          /* the sum of percents, and the most bytes */
 } gauge;
 
-/* Of a context's device; NULL: of none. */
-void gauge_open(gauge *g, const struct device *d);
+/* Of a context's device, if it has telemetry. */
+void gauge_open(gauge *g, const brasa_context *ctx);
 void gauge_close(gauge *g);
 /* An epoch begins. */
 void gauge_begin(gauge *g);

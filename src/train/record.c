@@ -110,10 +110,10 @@ static void plan_json(json *j, const unit *u)
     json_close(j, ']');
 }
 
-/* Where it computes: nothing of it for the CPU, which is the machine's. */
+/* Writes the "device" object. Omitted for a device in the host's memory, which "machine" already describes. */
 static void device_json(json *j, const device *d, const gauge *g)
 {
-    if (!d)
+    if (d->host_memory)
         return;
     json_open(j, "device", '{');
     json_text(j, "name", d->name);
@@ -166,7 +166,7 @@ brasa_status record_run(training *t)
 
 const char *record_choices(const brasa_context *ctx)
 {
-    return ctx->device ? ENGINES_FILE : KERNELS_FILE;
+    return ctx->device->self_tuning ? ENGINES_FILE : KERNELS_FILE;
 }
 
 brasa_status record_kernels(training *t)
@@ -175,7 +175,7 @@ brasa_status record_kernels(training *t)
     const char *path = run_path(&t->unit.pool, t->folder, record_choices(t->task.ctx));
     if (!path)
         return BRASA_OUT_OF_MEMORY;
-    const bool chosen = d ? d->record != NULL : t->unit.session->tuner != NULL;
+    const bool chosen = d->record || t->unit.session->tuner;
     return chosen ? brasa_session_save_tuning(t->unit.session, path) : BRASA_OK;
 }
 
@@ -227,7 +227,7 @@ brasa_status record_epoch(training *t, const train_figures *f)
         return fail_memory(t->task.ctx, sizeof *grown);
     u->figures = grown;
     u->figures[u->place.epoch] = *f;
-    const line l = figures_line(f, t->task.ctx->device != NULL);
+    const line l = figures_line(f, t->task.ctx->device->telemetry);
     const int fd = open(u->epochs, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
     if (fd < 0)
         return refuse(t, u->epochs);
@@ -253,7 +253,7 @@ brasa_status record_resume(training *t)
     replacement r;
     status = replace_begin(&r, t->task.ctx, u->epochs);
     for (int64_t i = 0; i < u->place.epoch && status == BRASA_OK; i++) {
-        const line l = figures_line(&u->figures[i], t->task.ctx->device != NULL);
+        const line l = figures_line(&u->figures[i], t->task.ctx->device->telemetry);
         status = replace_write(&r, l.text, l.length);
     }
     return replace_end(&r, status);

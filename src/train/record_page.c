@@ -68,7 +68,7 @@ static void add_environment(sheet *s, const training *t)
     add_fact(list, count, "brasa", brasa_version());
     add_fact(list, count, "instructions", isa_name(t->task.ctx->isa));
     add_fact(list, count, "oneDNN", library_onednn());
-    if (t->task.ctx->device) {
+    if (t->task.ctx->device->telemetry) {
         add_fact(list, count, "device", t->task.ctx->device->name);
         add_fact(list, count, "of the device", t->task.ctx->device->about);
         add_gpu(s, t);

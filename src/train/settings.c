@@ -88,7 +88,7 @@ brasa_status precision_read(brasa_context *ctx, const char *word, int32_t *out)
         found++;
     if (found == PRECISIONS)
         return fail(ctx, BRASA_BAD_ARGUMENT, "precision: expected f32, tf32 or bf16, got '%.20s'", word);
-    if (found != BRASA_F32 && !ctx->device)
+    if (!(ctx->device->precisions & 1u << found))
         return fail(ctx, BRASA_BAD_ARGUMENT, "precision %s is for GPUs: the CPU computes in f32", word);
     *out = found;
     return BRASA_OK;
@@ -115,7 +115,7 @@ brasa_status settings_complete(brasa_context *ctx, train_settings *s)
     s->save_every = s->save_every != 0 ? as_recorded(s->save_every) : TRAIN_SAVE_EVERY;
     s->clip_norm = as_recorded(s->clip_norm);
     s->threads = brasa_context_threads(ctx);
-    s->device = ctx->device ? ctx->device->name : "cpu";
+    s->device = ctx->device->name;
     s->precision = s->precision ? s->precision : precision_word(BRASA_F32);
     if (!s->model || !s->data)
         return fail(ctx, BRASA_BAD_ARGUMENT, "a training needs a model and data");

@@ -1,5 +1,6 @@
 /* task.c - see task.h. */
 #include "train/task.h"
+#include "device/device.h"
 #include "models/model.h"
 
 #include <stdio.h>
@@ -131,7 +132,7 @@ brasa_status task_send_bytes(task *t)
 {
     const transform *f = &t->transform;
     pictures_attr *p = &t->pictures.attr;
-    if (!t->ctx->device || !t->set || t->set->numbers)
+    if (!t->ctx->device->takes_images || !t->set || t->set->numbers)
         return BRASA_OK;
     t->pictures.input = t->input;
     t->pictures.views = pool_text(&t->pool, "%s/views", t->input);

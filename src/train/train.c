@@ -7,6 +7,7 @@
 #define _POSIX_C_SOURCE 200809L
 #include "train/train.h"
 
+#include "device/device.h"
 #include "train/checkpoint.h"
 #include "train/profile.h"
 #include "train/record.h"
@@ -304,19 +305,18 @@ static brasa_status begin(training *t)
     return status == BRASA_OK && look ? examine(t) : status;
 }
 
-/* A run that moves to the CPU computes in f32 from then on; what is given counts. */
+/* A run that moves to a device that computes in f32 alone does so from then on; what is given counts. */
 static const char *precision_now(const training *t, const train_settings *before)
 {
     const char *given = t->options->settings.precision;
-    return given ? given : t->task.ctx->device ? before->precision : NULL;
+    return given ? given : t->task.ctx->device->precisions != 1u << BRASA_F32 ? before->precision : NULL;
 }
 
-/* Whether run.json says of a run that goes on what it is now. Runs of older versions are the CPU's. */
+/* Whether run.json says of a run that goes on what it is now. */
 static bool is_recorded(const train_settings *now, const train_settings *before)
 {
-    const char *device = before->device ? before->device : "cpu";
     const char *precision = before->precision ? before->precision : precision_word(BRASA_F32);
-    return now->epochs == before->epochs && now->mem == before->mem && strcmp(now->device, device) == 0 &&
+    return now->epochs == before->epochs && now->mem == before->mem && device_same(now->device, before->device) &&
            strcmp(now->precision, precision) == 0;
 }
 
@@ -480,7 +480,7 @@ brasa_status train_run(brasa_context *ctx, const train_options *o, train_result 
     training t = {.options = o, .lock = -1, .task = {.ctx = ctx, .pool = {.ctx = ctx}, .settings = o->settings}};
     run_info before = {.pool = {.ctx = ctx}};
     *out = (train_result){0};
-    gauge_open(&t.gauge, ctx->device);
+    gauge_open(&t.gauge, ctx);
     brasa_status status = o->resume ? go_on(&t, &before) : begin(&t);
     if (status == BRASA_OK)
         status = run_units(&t, out);

@@ -2,6 +2,7 @@
 #include "train/trained.h"
 
 #include "core/numeric.h"
+#include "device/device.h"
 #include "train/fit.h"
 
 #include <math.h>
@@ -50,7 +51,8 @@ static upload_options sending(const task *t, int64_t size)
                             .channels = t->shape[0]};
 }
 
-/* As many samples as fit, up to o->batch. A device has the session, and pictures on their way. */
+/* As many samples as fit, up to o->batch. A device with memory of its own has the session there, and pictures on
+ * their way. */
 static brasa_status fit_samples(const task *t, uint64_t mem, brasa_session_options *o)
 {
     const feeder_options f = feeding(t, NULL);
@@ -58,7 +60,7 @@ static brasa_status fit_samples(const task *t, uint64_t mem, brasa_session_optio
                   more = loader_bytes(&f, &(loader_options){.batch = 2}, t->shape) - one;
     const upload_options sent = sending(t, 1);
     fit_budget b = {.bytes = mem, .beside_sample = (uint64_t)upload_bytes(&sent)};
-    if (!t->ctx->device) {
+    if (t->ctx->device->host_memory) {
         b.beside = (uint64_t)(feeder_bytes(&f, t->shape) + one - more);
         b.beside_sample = (uint64_t)more;
     }
@@ -102,17 +104,18 @@ static brasa_status make_session(trained *t, int64_t mem, brasa_session_options 
         t->session = NULL;
         status = BRASA_OUT_OF_MEMORY;
     }
-    if (status != BRASA_OUT_OF_MEMORY || !k->ctx->device || !k->set || mem)
+    if (status != BRASA_OUT_OF_MEMORY || k->ctx->device->host_memory || !k->set || mem)
         return status;
     status = fit_samples(k, fit_device_bytes(k->ctx), o);
     return status == BRASA_OK ? brasa_session_new(k->graph, o, &t->session) : status;
 }
 
-/* On a device as it was trained, unless told otherwise; a run of the CPU's in f32. */
+/* As it was trained, unless told otherwise; on a device that computes in f32 alone, in f32. */
 static brasa_status choose_precision(const trained *t, const char *given, int32_t *out)
 {
     brasa_context *ctx = t->task.ctx;
-    return precision_read(ctx, given ? given : ctx->device ? t->run.settings.precision : NULL, out);
+    const bool others = ctx->device->precisions != 1u << BRASA_F32;
+    return precision_read(ctx, given ? given : others ? t->run.settings.precision : NULL, out);
 }
 
 /* What the run's folder, or the file, says. */

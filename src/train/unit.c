@@ -81,7 +81,7 @@ static uint64_t digest_kernels(const brasa_session *s)
 {
     enum { SUMS = 2 };
     const unsigned char sums = SUMS;
-    const char *about = s->ctx->device ? s->ctx->device->about : "";
+    const char *about = s->ctx->device->about;
     uint64_t hash = hash_bytes(hash_bytes(HASH_START, &sums, sizeof sums), about, strlen(about));
     for (const program *p = s->programs; p; p = p->next)
         for (int i = 0; i < p->nsteps; i++)
@@ -136,7 +136,7 @@ static bool is_decided(training *t, const char *file)
     const unit *u = &t->unit;
     if (!u->folder || !run_has(u->folder, CHECKPOINT_FILE))
         return false;
-    if (!t->task.ctx->device || !t->task.ctx->device->record || run_has(t->folder, file))
+    if (!t->task.ctx->device->record || run_has(t->folder, file))
         return true;
     if (!t->needs)
         train_say(t, TRAIN_NOTE, "the run has no %s: kernels are chosen anew, and the result may differ", file);
@@ -157,7 +157,7 @@ static brasa_status tuning_wish(training *t, brasa_tuning *out, bool *tuned)
                           .user = t};
     if (t->folder && run_has(t->folder, file) && !(out->record = run_path(&t->unit.pool, t->folder, file)))
         return BRASA_OUT_OF_MEMORY;
-    *tuned = t->task.ctx->device || out->measure || out->cache || out->record;
+    *tuned = t->task.ctx->device->self_tuning || out->measure || out->cache || out->record;
     return BRASA_OK;
 }
 
@@ -204,12 +204,12 @@ static bool has_room(const training *t)
     return t->task.graph->pictures ? upload_fits(t->task.ctx, &o) : fit_device_has(t->task.ctx, 0);
 }
 
-/* A device without a budget of the user's is just tried: its memory is there or not, and planning costs time. False:
- * there is not enough of it for the batch as a whole, or something is wrong. */
+/* A device with memory of its own, and no budget of the user's, is just tried: its memory is there or not, and
+ * planning costs time. False: there is not enough of it for the batch as a whole, or something is wrong. */
 static bool fits_device(training *t, brasa_session_options *o, brasa_status *status)
 {
     unit *u = &t->unit;
-    if (!t->task.ctx->device || t->needs || t->task.settings.mem || o->parts > 1)
+    if (t->task.ctx->device->host_memory || t->needs || t->task.settings.mem || o->parts > 1)
         return false;
     o->parts = u->parts = 1;
     u->at_once = t->task.settings.batch;
@@ -231,7 +231,8 @@ static brasa_status make_session(training *t)
 {
     static const brasa_tuning first_ones = {.measure = false};
     unit *u = &t->unit;
-    device *d = t->task.ctx->device; /* whose libraries time their engines, unless told not to */
+    device *d = t->task.ctx->device;
+    const bool self = d->self_tuning; /* its libraries time their engines, unless told not to */
     brasa_session_options o = session_wish(t);
     brasa_tuning tuning;
     bool tuned = false;
@@ -240,10 +241,10 @@ static brasa_status make_session(training *t)
         status = checkpoint_parts(t->task.ctx, u->checkpoint, o.batch, &o.parts);
     if (status == BRASA_OK)
         status = tuning_wish(t, &tuning, &tuned);
-    o.tuning = d ? &tuning : NULL;
+    o.tuning = self ? &tuning : NULL;
     if (status == BRASA_OK && fits_device(t, &o, &status))
         return BRASA_OK;
-    o.tuning = d ? &first_ones : NULL;
+    o.tuning = self ? &first_ones : NULL;
     u->budget = (int64_t)fit_budget_bytes(t->task.ctx, t->task.settings.mem);
     if (status == BRASA_OK)
         status = unit_split_batch(t, &o);
@@ -254,11 +255,11 @@ static brasa_status make_session(training *t)
     if (status == BRASA_OK)
         status = unit_make_programs(t, &o);
     const bool fits = status == BRASA_OK && !unit_over_budget(t);
-    if (fits || !tuned || (status != BRASA_OK && (status != BRASA_OUT_OF_MEMORY || !d)))
+    if (fits || !tuned || (status != BRASA_OK && (status != BRASA_OUT_OF_MEMORY || d->host_memory)))
         return status;
-    if (d && d->disuse)
+    if (d->disuse)
         d->disuse(d);
-    o.tuning = d ? &first_ones : NULL;
+    o.tuning = self ? &first_ones : NULL;
     return unit_make_programs(t, &o);
 }
 
@@ -353,7 +354,7 @@ void unit_close(unit *u)
 checkpoint_terms unit_terms(const training *t)
 {
     const train_settings *s = &t->task.settings;
-    const bool any_threads = s->deterministic || t->task.ctx->device;
+    const bool any_threads = s->deterministic || t->task.ctx->device->any_threads;
     return (checkpoint_terms){.settings = settings_digest(s),
                               .device = s->device,
                               .precision = s->precision,

@@ -49,7 +49,7 @@ static int64_t upload_sample(const training *t, bool stay)
 {
     feeder_options f = unit_feeding(t, 0);
     f.whole = stay;
-    return t->task.ctx->device && f.bytes ? 2 * feeder_largest(&f, t->task.shape) : 0;
+    return f.bytes ? 2 * feeder_largest(&f, t->task.shape) : 0;
 }
 
 upload_options unit_upload(const training *t, bool stay)
@@ -80,7 +80,7 @@ static int64_t loader_size(const training *t, bool train, int64_t size)
 /* A loader takes so much for each sample of a batch, and some more. */
 static fit_budget budget_of(const training *t)
 {
-    if (t->task.ctx->device)
+    if (!t->task.ctx->device->host_memory)
         return (fit_budget){.bytes = (uint64_t)t->unit.budget,
                             .enough = !t->task.settings.mem,
                             .beside_sample = (uint64_t)upload_sample(t, false)};
@@ -98,17 +98,17 @@ static brasa_status refuse(const training *t, const fit *f, const fit_budget *b,
     const char *parts = f->why[0] ? f->why : "in parts it does not fit either: they need room for sums of gradients";
     char fitting[100] = "not even one sample fits", for_loader[80] = "";
     const uint64_t need = fit_need(&f->whole, b, size, 1), beside = need - f->whole.total;
+    const device *d = t->task.ctx->device;
     if (f->most)
         snprintf(fitting, sizeof fitting, "the largest batch that fits is %lld, with %s", (long long)f->most,
                  numeric_bytes((double)fit_need(&f->at_most, b, f->most, 1)).text);
     if (beside)
         snprintf(for_loader, sizeof for_loader, ", %s of them for %s", numeric_bytes((double)beside).text,
-                 t->task.ctx->device ? "pictures on their way" : "the loader");
+                 d->host_memory ? "the loader" : "pictures on their way");
     return fail(t->task.ctx, BRASA_BAD_ARGUMENT, "%s needs %s at batch %lld%s: does not fit %s%s%s; %s%s%s",
                 t->task.settings.model, numeric_bytes((double)need).text, (long long)size, for_loader,
-                fit_budget_text(b->bytes).text, t->task.ctx->device ? " of " : "",
-                t->task.ctx->device ? t->task.ctx->device->name : "", fitting, f->most ? "; " : "",
-                f->most ? parts : "");
+                fit_budget_text(b->bytes).text, d->host_memory ? "" : " of ", d->host_memory ? "" : d->name, fitting,
+                f->most ? "; " : "", f->most ? parts : "");
 }
 
 /* Whoever only asks is told what does not fit, too. */
@@ -148,7 +148,7 @@ static bool fits_at_once(training *t, brasa_session *planned, const brasa_memory
                          brasa_status *status)
 {
     int64_t beside = feeder_size(t, 0) + loader_size(t, true, t->task.settings.batch) + loader_size(t, false, size);
-    if (t->task.ctx->device)
+    if (!t->task.ctx->device->host_memory)
         beside = most(t->task.settings.batch, size) * upload_sample(t, false);
     if ((int64_t)m->total + beside > t->unit.budget)
         return false;
@@ -188,7 +188,7 @@ static int64_t loaders_size(const training *t)
 /* What stands beside the session in the memory that has the budget; nothing is kept. */
 static int64_t beside_session(const training *t)
 {
-    if (t->task.ctx->device)
+    if (!t->task.ctx->device->host_memory)
         return most(t->task.settings.batch, t->unit.at_once) * upload_sample(t, false);
     return loaders_size(t) + feeder_size(t, 0);
 }
@@ -249,12 +249,12 @@ bool unit_over_budget(const training *t)
 brasa_status unit_share_memory(training *t)
 {
     unit *u = &t->unit;
-    if (t->task.ctx->device)
+    if (!t->task.ctx->device->host_memory)
         decide_stay(t);
     const int64_t budget = u->budget, none = feeder_size(t, 0), loaders = loaders_size(t);
     const int64_t left = budget - (int64_t)u->memory.total - beside_session(t);
     const int64_t table = feeder_size(t, 1) - none; /* which tells where kept pictures are */
-    const bool any = !budget || t->task.ctx->device;
+    const bool any = !budget || !t->task.ctx->device->host_memory;
     share_host(t, u->stay_bytes ? 0 : any ? KEPT_BYTES : left > table ? least(left - table, KEPT_BYTES) : 0);
     if (t->needs) {
         t->needs->loader = loaders + none;

@@ -276,7 +276,10 @@ static void put(device *d, void *data)
 static void *get_pinned(device *d, size_t bytes)
 {
     (void)d;
-    return aligned_alloc(64, (bytes + 64) / 64 * 64);
+    void *pinned = aligned_alloc(64, (bytes + 64) / 64 * 64);
+    if (pinned)
+        memset(pinned, 0, bytes);
+    return pinned;
 }
 
 static void put_pinned(device *d, void *data)
@@ -446,7 +449,13 @@ static brasa_status open_device(brasa_context *ctx, int index, device **out)
                          .about = "no GPU: a stand-in for tests",
                          .address = "0000:01:00.0", /* that of fake/nvml.c's */
                          .fuse = FUSE_ACTIVATIONS | FUSE_RESIDUALS | FUSE_FLAT | FUSE_FOLD | FUSE_POOLS | FUSE_SUMS,
+                         .takes_images = true,
+                         .self_tuning = true,
+                         .any_threads = true,
+                         .telemetry = true,
                          .gather_updates = true,
+                         .precisions = 1u << BRASA_F32 | 1u << BRASA_TF32 | 1u << BRASA_BF16,
+                         .most_pending = DEVICE_MOST_PENDING,
                          .memory = memory ? strtoull(memory, NULL, 10) : 16ull << 30,
                          .queue = f->queue,
                          .data = f,

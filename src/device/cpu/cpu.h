@@ -4,6 +4,12 @@
 
 #include "ops/op.h"
 
+/* registry.c: the kernels of all ops, as device.kernels. */
+extern const kernel *const cpu_kernels[];
+
+/* device.c: the CPU as a context's device. */
+brasa_status cpu_open(brasa_context *ctx, struct device **out);
+
 /* The layout of activations, N x C x H x W: blocks of channels as wide as the vectors, for the whole network.
  * Pictures of up to three channels, and everything of another rank, stay plain. */
 layout cpu_activation_layout(const brasa_context *ctx, const shape *s);

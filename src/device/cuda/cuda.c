@@ -234,7 +234,13 @@ static brasa_status cuda_open(brasa_context *ctx, int index, device **out)
         error = cudaEventCreate(&c->end);
     c->device = (device){.queue = &c->queue,
                          .data = c,
+                         .takes_images = true,
+                         .self_tuning = true,
+                         .any_threads = true,
+                         .telemetry = true,
                          .gather_updates = true,
+                         .precisions = 1u << BRASA_F32 | 1u << BRASA_TF32 | 1u << BRASA_BF16,
+                         .most_pending = DEVICE_MOST_PENDING,
                          .fuse = FUSE_ACTIVATIONS | FUSE_RESIDUALS | FUSE_FLAT | FUSE_FOLD | FUSE_PARTS |
                                  FUSE_UPDATES | FUSE_POOLS | FUSE_SUMS,
                          .record = cuda_record,

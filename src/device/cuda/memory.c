@@ -91,6 +91,7 @@ static void *cuda_get_pinned(device *d, size_t bytes)
         (void)cudaGetLastError();
         return NULL;
     }
+    memset(block, 0, bytes);
     return block;
 }
 

@@ -28,7 +28,7 @@ static const fused_update_attr *attr_of(const node *n)
 
 const kernel *dense_update_cuda_optimizer(const graph *g, const node *n)
 {
-    const kernel *k = g->ctx->device->kernels;
+    const kernel *k = g->ctx->device->kernels[0];
     while (k->name && k->op != attr_of(n)->update.op)
         k++;
     return k->name ? k : NULL;
