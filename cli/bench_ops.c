@@ -290,7 +290,8 @@ static int bench_session(bench *b, const kernel *first, kernel_list *others)
     int code = network_beside(&n, &b->all);
     if (code == DONE && build_case(n.graph, b) != BRASA_OK)
         code = complain(FAILED, "%s", brasa_graph_error(n.graph));
-    brasa_session_options s = {.optimizer = BENCH_OPTIMIZER,
+    brasa_session_options s = {.size = sizeof s,
+                               .optimizer = BENCH_OPTIMIZER,
                                .kernels = first ? first->name : NULL,
                                .no_fusion = b->gradients != OF_ALL,
                                .plan_only = true};

@@ -279,8 +279,11 @@ static int bench_session(sum *s, network *n, const char *kernels, const kernel *
     options of_model = *s->options;
     of_model.word[0] = s->options->sum;
     of_model.words = 1;
-    brasa_session_options session = {
-        .batch = of_model.batch, .optimizer = BENCH_OPTIMIZER, .seed = (uint64_t)of_model.seed, .kernels = kernels};
+    brasa_session_options session = {.size = sizeof session,
+                                     .batch = of_model.batch,
+                                     .optimizer = BENCH_OPTIMIZER,
+                                     .seed = (uint64_t)of_model.seed,
+                                     .kernels = kernels};
     int code = network_beside(n, &s->all);
     if (code == DONE)
         code = network_build(n, &of_model);

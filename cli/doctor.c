@@ -178,7 +178,8 @@ static times read_times(const options *o)
     tuner *all = NULL;
     if (!tuning_cache(t.path, false))
         t.path[0] = '\0';
-    const brasa_tuning wish = {.cache = t.path[0] ? t.path : NULL, .watch = take_note, .user = &t};
+    const brasa_tuning wish = {
+        .size = sizeof wish, .cache = t.path[0] ? t.path : NULL, .watch = take_note, .user = &t};
     if (brasa_context_new(NULL, &ctx) == BRASA_OK && tuner_new(ctx, &wish, &all) == BRASA_OK)
         t.choices = all->count;
     t.locked = ctx && t.path[0] && has_folder(t.path) && !tune_writable(ctx, t.path);
@@ -222,7 +223,7 @@ static void take_line(void *user, const char *line)
 static void read_libraries(gpus *g)
 {
     brasa_context *ctx = NULL;
-    if (brasa_context_new(&(brasa_context_options){.threads = 1}, &ctx) != BRASA_OK)
+    if (brasa_context_new(&SIZED(brasa_context_options, .threads = 1), &ctx) != BRASA_OK)
         return;
     if (brasa_context_use(ctx, "cuda") == BRASA_OK) {
         snprintf(g->about, sizeof g->about, "%s", ctx->device->about);

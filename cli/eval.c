@@ -93,7 +93,7 @@ static int evaluate(trained *t, const options *o)
 int run_eval(const options *o)
 {
     brasa_context *ctx = NULL;
-    brasa_context_options c = {.threads = (int32_t)o->threads};
+    brasa_context_options c = {.size = sizeof c, .threads = (int32_t)o->threads};
     brasa_status status = brasa_context_new(&c, &ctx);
     if (status != BRASA_OK)
         return complain(FAILED, "%s", brasa_status_text(status));

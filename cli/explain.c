@@ -35,6 +35,7 @@ static int explain(network *n, const options *o)
 int run_explain(const options *o)
 {
     brasa_session_options s = {
+        .size = sizeof s,
         .batch = o->batch,
         .optimizer = o->optimizer ? o->optimizer : TRAIN_OPTIMIZER,
         .seed = (uint64_t)o->seed,

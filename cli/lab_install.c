@@ -142,7 +142,7 @@ int run_lab_install(const options *o)
         return complain(MISUSED, "--device: expected cpu or cuda, got '%.60s'", o->device);
     if (!guard_start(&g))
         return complain(FAILED, "no process can be started: %s", strerror(errno));
-    if (brasa_context_new(&(brasa_context_options){.threads = 1}, &ctx) != BRASA_OK)
+    if (brasa_context_new(&SIZED(brasa_context_options, .threads = 1), &ctx) != BRASA_OK)
         return complain(FAILED, "out of memory");
     pool p = {.ctx = ctx};
     catch_signals();

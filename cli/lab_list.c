@@ -80,7 +80,7 @@ int run_lab_list(const options *o)
 {
     brasa_context *ctx = NULL;
     store *s = NULL;
-    brasa_status status = brasa_context_new(&(brasa_context_options){.threads = 1}, &ctx);
+    brasa_status status = brasa_context_new(&SIZED(brasa_context_options, .threads = 1), &ctx);
     if (status != BRASA_OK)
         return complain(FAILED, "%s", brasa_status_text(status));
     pool p = {.ctx = ctx};

@@ -57,7 +57,7 @@ static brasa_status show(pool *p, const options *o)
 int run_lab_peers(const options *o)
 {
     brasa_context *ctx = NULL;
-    if (brasa_context_new(&(brasa_context_options){.threads = 1}, &ctx) != BRASA_OK)
+    if (brasa_context_new(&SIZED(brasa_context_options, .threads = 1), &ctx) != BRASA_OK)
         return complain(FAILED, "out of memory");
     pool p = {.ctx = ctx};
     const brasa_status status = show(&p, o);

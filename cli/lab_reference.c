@@ -197,7 +197,7 @@ static int refuse_study(const char *word)
 int run_lab_reference(const options *o)
 {
     brasa_context *ctx = NULL;
-    brasa_status status = brasa_context_new(&(brasa_context_options){.threads = 1}, &ctx);
+    brasa_status status = brasa_context_new(&SIZED(brasa_context_options, .threads = 1), &ctx);
     if (status != BRASA_OK)
         return complain(FAILED, "%s", brasa_status_text(status));
     pool p = {.ctx = ctx};

@@ -84,7 +84,7 @@ int run_lab_report(const options *o)
         return complain(MISUSED, "--csv, --json, --markdown: expected one of them");
     if (o->out && o->csv + o->json + o->markdown)
         return complain(MISUSED, "--out is the page's: --csv, --json and --markdown go to standard output");
-    brasa_status status = brasa_context_new(&(brasa_context_options){.threads = 1}, &ctx);
+    brasa_status status = brasa_context_new(&SIZED(brasa_context_options, .threads = 1), &ctx);
     if (status != BRASA_OK)
         return complain(FAILED, "%s", brasa_status_text(status));
     pool p = {.ctx = ctx};

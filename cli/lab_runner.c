@@ -70,7 +70,7 @@ static int run_in(runner *r, brasa_context *reading, const options *o)
     brasa_status status = errand_read(reading, o->word[0], &e);
     int code = DONE;
     if (status == BRASA_OK) {
-        status = brasa_context_new(&(brasa_context_options){.threads = (int32_t)e.threads}, &r->ctx);
+        status = brasa_context_new(&SIZED(brasa_context_options, .threads = (int32_t)e.threads), &r->ctx);
         if (status == BRASA_OK)
             code = do_errand(r, o, &e);
         else
@@ -90,7 +90,7 @@ int run_lab_runner(const options *o)
     setvbuf(stdout, NULL, _IOLBF, 0);
     runner_begin(&r, "start");
     runner_end(&r);
-    brasa_status status = brasa_context_new(&(brasa_context_options){.threads = 1}, &ctx);
+    brasa_status status = brasa_context_new(&SIZED(brasa_context_options, .threads = 1), &ctx);
     if (status != BRASA_OK)
         return complain(FAILED, "%s", brasa_status_text(status));
     const int code = run_in(&r, ctx, o);

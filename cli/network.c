@@ -18,7 +18,7 @@ static int make_graph(network *n)
 int network_start(network *n, const options *o)
 {
     memset(n, 0, sizeof *n);
-    brasa_context_options c = {.threads = (int32_t)o->threads};
+    brasa_context_options c = {.size = sizeof c, .threads = (int32_t)o->threads};
     brasa_status status = brasa_context_new(&c, &n->context);
     if (status != BRASA_OK)
         return complain(FAILED, "%s", brasa_status_text(status));
@@ -44,7 +44,7 @@ int network_build(network *n, const options *o)
 
 int network_compile(network *n, const options *o, brasa_session_options s)
 {
-    static const brasa_tuning first_ones = {.measure = false};
+    static const brasa_tuning first_ones = {.size = sizeof first_ones, .measure = false};
     if (o) {
         tuning_start(&n->tuning, o);
         s.tuning = tuning_wish(&n->tuning);

@@ -33,14 +33,14 @@ static void make_rows(row *rows, const need *n)
         {"weights", m->weights},
         {"buffers", m->buffers},
         {"gradients", m->gradients},
-        {"sums", m->sums},
+        {"sums", m->accumulated},
         {"optimizer", m->optimizer},
         {"activations", m->activations},
         {"workspace", m->workspace},
         {"loader", n->loader},
         {"kept", n->kept},
-        {"alignment",
-         m->total - m->weights - m->buffers - m->gradients - m->sums - m->optimizer - m->activations - m->workspace},
+        {"alignment", m->total - m->weights - m->buffers - m->gradients - m->accumulated - m->optimizer -
+                          m->activations - m->workspace},
     };
     for (int i = 0; i < ROWS; i++)
         rows[i] = all[i];
@@ -125,7 +125,8 @@ static int plan_alone(plan *p, network *n, const options *o)
     if (code != DONE)
         return code;
     tuning_start(&n->tuning, o);
-    const brasa_session_options s = {.batch = o->batch,
+    const brasa_session_options s = {.size = sizeof s,
+                                     .batch = o->batch,
                                      .optimizer = o->optimizer ? o->optimizer : TRAIN_OPTIMIZER,
                                      .precision = n->precision,
                                      .tuning = tuning_wish(&n->tuning)};
@@ -160,7 +161,7 @@ static void print_rows(const need *n)
 static uint64_t on_the_host(const plan *p)
 {
     const brasa_memory *m = &p->n.memory;
-    return (uint64_t)p->n.loader + (uint64_t)p->n.kept + m->copy;
+    return (uint64_t)p->n.loader + (uint64_t)p->n.kept + m->host_copy;
 }
 
 static void print_answer(const plan *p)
@@ -189,10 +190,10 @@ static void print_answer(const plan *p)
     if (f->why[0])
         printf("%s\n", f->why);
     else if (p->n.parts > 1)
-        printf("batch %" PRId64 " fits as %" PRId64 " parts of %" PRId64 ", with the same result: %s\n", size,
+        printf("batch %" PRId64 " fits as %" PRId64 " micro-batches of %" PRId64 ", with the same result: %s\n", size,
                p->n.parts, size / p->n.parts, print_bytes((double)total(&p->in_parts)).text);
     else if (!p->n.parts && size > 1)
-        printf("batch %" PRId64 " does not fit in parts either\n", size);
+        printf("batch %" PRId64 " does not fit in micro-batches either\n", size);
 }
 
 static void json_need(json *j, const char *key, const need *n)

@@ -118,7 +118,7 @@ static int show_all(brasa_context *ctx, const char *parent, const options *o)
 int run_runs(const options *o)
 {
     brasa_context *ctx = NULL;
-    brasa_status status = brasa_context_new(&(brasa_context_options){.threads = 1}, &ctx);
+    brasa_status status = brasa_context_new(&SIZED(brasa_context_options, .threads = 1), &ctx);
     if (status != BRASA_OK)
         return complain(FAILED, "%s", brasa_status_text(status));
     int code = show_all(ctx, o->words ? o->word[0] : "runs", o);

@@ -118,7 +118,7 @@ static before read_before(const char *folder)
     brasa_context *ctx = NULL;
     before b = {0};
     run_info r;
-    if (brasa_context_new(&(brasa_context_options){.threads = 1}, &ctx) != BRASA_OK)
+    if (brasa_context_new(&SIZED(brasa_context_options, .threads = 1), &ctx) != BRASA_OK)
         return b;
     if (run_read(ctx, folder, &r) == BRASA_OK) {
         const int64_t threads = r.settings.threads;
@@ -134,7 +134,7 @@ int run_train(const options *o)
 {
     brasa_context *ctx = NULL;
     const before b = o->resume ? read_before(o->resume) : (before){0};
-    brasa_context_options c = {.threads = o->threads ? (int32_t)o->threads : b.threads};
+    brasa_context_options c = {.size = sizeof c, .threads = o->threads ? (int32_t)o->threads : b.threads};
     brasa_status status = brasa_context_new(&c, &ctx);
     if (status != BRASA_OK)
         return complain(FAILED, "%s", brasa_status_text(status));

@@ -67,7 +67,7 @@ void tuning_start(tuning *t, const options *o)
 {
     t->off = tuning_off(o);
     t->progress = progress_start(o->quiet);
-    t->wish = (brasa_tuning){.measure = true, .watch = look_on, .user = t};
+    t->wish = SIZED(brasa_tuning, .measure = true, .watch = look_on, .user = t);
     if (!t->off && tuning_cache(t->cache, true))
         t->wish.cache = t->cache;
     else if (!t->off)

@@ -53,8 +53,8 @@ static void print_plan(const unit *u, const device *d)
     printf("plan: %s%s%s (", print_bytes(total).text, d->host_memory ? "" : " of ", d->host_memory ? "" : d->name);
     printf("weights %s, ", print_bytes((double)(m->weights + m->buffers)).text);
     printf("optimizer %s, ", print_bytes((double)m->optimizer).text);
-    if (m->sums)
-        printf("sums of gradients %s, ", print_bytes((double)m->sums).text);
+    if (m->accumulated)
+        printf("accumulated gradients %s, ", print_bytes((double)m->accumulated).text);
     printf("activations %s", print_bytes((double)m->transient).text);
     if (u->upload_bytes)
         printf(", pictures %s", print_bytes((double)(u->upload_bytes + u->stay_bytes)).text);

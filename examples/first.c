@@ -15,7 +15,7 @@ int main(void)
     brasa_classify(x, 10); /* logits, loss, accuracy */
 
     brasa_session *s = NULL;
-    brasa_session_options o = {.batch = 8, .optimizer = "adam lr=0.001"};
+    brasa_session_options o = {.size = sizeof o, .batch = 8, .optimizer = "adam lr=0.001"};
     if (brasa_session_new(g, &o, &s) != BRASA_OK)
         return fprintf(stderr, "%s\n", brasa_graph_error(g)), 1;
 

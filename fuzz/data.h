@@ -66,9 +66,9 @@ static inline void start(void)
     atexit(clean_up);
     snprintf(it.folder, sizeof it.folder, "%s/brasa-fuzz-XXXXXX",
              access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
-    if (!mkdtemp(it.folder) ||
-        brasa_context_new(&(brasa_context_options){.threads = 1, .alloc = watched_alloc, .release = watched_release},
-                          &it.ctx) != BRASA_OK)
+    if (!mkdtemp(it.folder) || brasa_context_new(&SIZED(brasa_context_options, .threads = 1, .alloc = watched_alloc,
+                                                        .release = watched_release),
+                                                 &it.ctx) != BRASA_OK)
         abort();
 }
 

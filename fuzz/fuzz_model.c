@@ -17,8 +17,8 @@ static void check_error(const brasa_graph *g)
 static void plan(brasa_graph *g)
 {
     brasa_session *s = NULL;
-    brasa_memory m;
-    const brasa_session_options o = {.batch = 3, .kernels = "_ref", .plan_only = true};
+    brasa_memory m = {.size = sizeof m};
+    const brasa_session_options o = {.size = sizeof o, .batch = 3, .kernels = "_ref", .plan_only = true};
     const brasa_status status = brasa_session_new(g, &o, &s);
     require(status != BRASA_OUT_OF_MEMORY && status != BRASA_INTERNAL, "an unexpected status");
     if (status != BRASA_OK) {

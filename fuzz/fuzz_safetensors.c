@@ -55,13 +55,13 @@ static void watched_release(void *user, void *block)
 static void start(void)
 {
     brasa_context *ctx = NULL;
-    brasa_context_options c = {.threads = 1, .alloc = watched_alloc, .release = watched_release};
+    brasa_context_options c = {.size = sizeof c, .threads = 1, .alloc = watched_alloc, .release = watched_release};
     if (brasa_context_new(&c, &ctx) != BRASA_OK || !(it.g = brasa_graph_new(ctx)))
         abort();
     brasa_tensor x = brasa_input(it.g, "x", 1, 2, 2);
     x = brasa_apply(brasa_apply(x, "conv 2 1x1 name=a"), "batchnorm name=n");
     brasa_apply(brasa_flatten(x), "classify 2 name=b");
-    brasa_session_options o = {.batch = 2, .optimizer = "sgd lr=0.1 momentum=0.9"};
+    brasa_session_options o = {.size = sizeof o, .batch = 2, .optimizer = "sgd lr=0.1 momentum=0.9"};
     brasa_session *s = NULL;
     if (brasa_session_new(it.g, &o, &s) != BRASA_OK)
         abort();
@@ -82,8 +82,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const size_t bytes = (size_t)it.s->persistent, live = it.live;
     for (int round = 0; round < 4; round++) { /* weights or a checkpoint, all of it or what fits */
         const bool all = round & 2;
-        const brasa_load_options o = {round & 1, all, all, all};
-        brasa_load_report report;
+        const brasa_load_options o = {.size = sizeof o, round & 1, all, all, all};
+        brasa_load_report report = {.size = sizeof report};
         const brasa_status status = brasa_session_load(it.s, it.path, &o, &report);
         require(status == BRASA_OK || status == BRASA_BAD_FILE, "a status that is not expected");
         require(it.live == live, "memory that is not given back");
@@ -92,7 +92,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             require(strstr(brasa_session_error(it.s), it.path) && !strchr(brasa_session_error(it.s), '\n'),
                     "no clear error");
         }
-        require(status == BRASA_OK || report.taken == 0, "tensors taken from a refused file");
+        require(status == BRASA_OK || report.loaded == 0, "tensors taken from a refused file");
         memcpy(it.s->arena, it.before, bytes);
     }
     run_info notes;

@@ -37,7 +37,8 @@ static void open_session(int kind, const char *text)
     static const char *const dialects[] = {"torch", "tfkeras", "keras2", "caffe"};
     brasa_graph *g = brasa_graph_new(it.ctx);
     brasa_session *s = NULL;
-    const brasa_session_options o = {.batch = 2,
+    const brasa_session_options o = {.size = sizeof o,
+                                     .batch = 2,
                                      .plan_only = true,
                                      .kernels = "_ref",
                                      .optimizer = kind == OPTIMIZER ? text : "sgd lr=0.1",

@@ -1,7 +1,7 @@
 /* brasa.h - train neural networks from C.
  *
- * The whole public interface. A program describes a network as a graph, compiles it into a session,
- * and runs steps:
+ * This is the whole public interface. A program describes a network as a graph, compiles it into a session, and runs
+ * steps:
  *
  *     brasa_graph *g = brasa_graph_new(NULL);
  *     brasa_tensor x = brasa_input(g, "image", 1, 28, 28);              // N x 1 x 28 x 28
@@ -10,23 +10,28 @@
  *     brasa_classify(brasa_relu(x), 10);                                // logits, loss, accuracy
  *
  *     brasa_session *s = NULL;
- *     brasa_session_options o = {.batch = 64, .optimizer = "sgd lr=0.01 momentum=0.9"};
+ *     brasa_session_options o = {.size = sizeof o, .batch = 64, .optimizer = "sgd lr=0.01 momentum=0.9"};
  *     if (brasa_session_new(g, &o, &s) != BRASA_OK)
  *         return puts(brasa_graph_error(g)), 1;
- *     brasa_train_step(s, images, labels, &loss);                       // as often as you like
+ *     brasa_train_step(s, images, labels, &loss);                       // once per batch
  *     brasa_session_free(s);
  *     brasa_graph_free(g);
  *
- * Errors. What can fail returns a brasa_status; the text that explains it (op, node, shapes, what to do)
- * sits on the context and is read with brasa_context_error, brasa_graph_error or brasa_session_error, until
- * the next failure replaces it. While a graph is built the first error sticks to it: the calls after it do
- * nothing, and brasa_session_new reports it. The library never exits, aborts or prints.
+ * Errors. A call that can fail returns a brasa_status. The context keeps a text that explains the last failure: op,
+ * node, shapes, what to do. brasa_context_error, brasa_graph_error and brasa_session_error return it. The first error
+ * of a builder call sticks to its graph: later calls do nothing, and brasa_session_new reports it. A NULL where a
+ * pointer is needed is such an error. The library never exits, aborts or prints.
  *
- * Ownership. *_new makes, *_free releases, free(NULL) is fine. A const pointer that comes back is borrowed;
- * its comment says until when.
+ * Structs that can grow. A struct whose first member is `size` must be told its size, for input and for output:
+ * `brasa_memory m = {.size = sizeof m};`, in C++ before C++20 `brasa_memory m = {}; m.size = sizeof m;`. Later
+ * versions append members. A program compiled against an older header passes a smaller size: the library treats the
+ * members beyond it as zero and never writes them. Zero is the default of every option.
  *
- * Threads. There is no global state. A context, with every graph and session made from it, may be used by
- * one thread at a time; separate contexts are independent of each other.
+ * Ownership. *_new creates, *_free releases; free(NULL) is allowed. The caller borrows a const pointer that a call
+ * returns; the call's comment says until when.
+ *
+ * Threads. There is no global state. One thread at a time may use a context and the graphs and sessions made from it.
+ * Separate contexts are independent.
  */
 #ifndef BRASA_H
 #define BRASA_H
@@ -49,13 +54,13 @@ extern "C" {
 
 typedef enum brasa_status {
     BRASA_OK = 0,
-    BRASA_OUT_OF_MEMORY = 1, /* an allocation failed; what existed before the call still stands */
-    BRASA_BAD_ARGUMENT = 2,  /* an option, name or value that is not allowed */
-    BRASA_BAD_SHAPE = 3,     /* tensors whose shapes do not go together */
-    BRASA_BAD_FILE = 4,      /* a file that cannot be read or written, or whose content is wrong */
-    BRASA_NOT_FOUND = 5,     /* no model, op, parameter or value of that name */
+    BRASA_OUT_OF_MEMORY = 1, /* an allocation failed; earlier objects are unchanged */
+    BRASA_BAD_ARGUMENT = 2,  /* an option, name or value is not allowed */
+    BRASA_BAD_SHAPE = 3,     /* shapes of tensors do not fit together */
+    BRASA_BAD_FILE = 4,      /* a file cannot be read or written, or its content is wrong */
+    BRASA_NOT_FOUND = 5,     /* there is no model, op, parameter or value of that name */
     BRASA_NO_KERNEL = 6,     /* no kernel of this build runs the node */
-    BRASA_WRONG_STATE = 7,   /* a call that this handle cannot take now */
+    BRASA_WRONG_STATE = 7,   /* the handle does not allow this call now */
     BRASA_INTERNAL = 8       /* a defect in Brasa: please report it */
 } brasa_status;
 
@@ -63,74 +68,74 @@ typedef struct brasa_context brasa_context;
 typedef struct brasa_graph brasa_graph;
 typedef struct brasa_session brasa_session;
 
-/* A value in a graph: small, passed by value, valid as long as its graph. */
+/* A value in a graph. Pass it by value; it is valid as long as its graph. */
 typedef struct brasa_tensor {
     brasa_graph *graph;
     int32_t id;
 } brasa_tensor;
 
-/* The library's version, such as "0.1.0". Static. */
+/* Returns the library's version, such as "0.1.0". Static. */
 BRASA_API const char *brasa_version(void);
-
-/* A short word for a status, such as "out of memory". Static. */
+/* Returns a short text for a status, such as "out of memory". Static. */
 BRASA_API const char *brasa_status_text(brasa_status status);
 
-/* --- context: threads, memory, the last error ------------------------------------------------------- */
+/* --- context: threads, memory, device, the last error -------------------------------------------------- */
 
 typedef struct brasa_context_options {
-    int32_t threads; /* in total, at most 1024; 0: as many as the CPU affinity and the cgroup's quota allow */
-    /* Where all memory comes from, aligned as malloc's; both or neither; NULL: malloc and free. */
+    size_t size;
+    int32_t threads; /* at most 1024; 0: as many as the CPU affinity and the cgroup's quota allow */
+    /* The allocator, aligned as malloc. Set both functions or neither; NULL: malloc and free. */
     void *(*alloc)(void *user, size_t bytes);
     void (*release)(void *user, void *block);
     void *user;
 } brasa_context_options;
 
-/* options may be NULL. */
+/* Creates a context. options may be NULL. */
 BRASA_API brasa_status brasa_context_new(const brasa_context_options *options, brasa_context **out);
-/* After everything that was made from it. */
+/* Frees a context. Free its graphs and sessions first. */
 BRASA_API void brasa_context_free(brasa_context *context);
-/* The text of the last error, "" if there was none. Borrowed until the next failing call. */
+/* Returns the text of the last error, or "". Borrowed until the next failing call. NULL: why there is no context. */
 BRASA_API const char *brasa_context_error(const brasa_context *context);
-/* How many threads sessions compute with: fewer than were asked for where OpenMP grants no more, as by
- * OMP_THREAD_LIMIT or inside a parallel region. A session runs only where there are so many. */
+/* Returns the number of threads of a session: fewer than requested if OpenMP grants fewer, for example because of
+ * OMP_THREAD_LIMIT or inside a parallel region. A session needs that many in each step. */
 BRASA_API int32_t brasa_context_threads(const brasa_context *context);
-/* Where sessions compute that are made from here on: "cpu", as at first, or "cuda", or "cuda:1" where there are
- * several. Before the first session. The error says what is missing. */
+/* Selects the device of all later sessions: "cpu" (the default), "cuda", "cuda:1". Call it before the first session.
+ * brasa_device_at lists the devices; on failure the error says what is missing. */
 BRASA_API brasa_status brasa_context_use(brasa_context *context, const char *device);
 
-/* --- graph: describing a network -------------------------------------------------------------------- */
+/* --- graph: describing a network ----------------------------------------------------------------------- */
 
-/* An empty graph. context NULL: the graph makes one of its own with default options. NULL: out of memory. */
+/* Returns an empty graph, or NULL if out of memory. context NULL: the graph owns a context with default options. */
 BRASA_API brasa_graph *brasa_graph_new(brasa_context *context);
 BRASA_API void brasa_graph_free(brasa_graph *graph);
-/* The first error of a builder call, or BRASA_OK. */
+/* Returns the first error of a builder call, or BRASA_OK. */
 BRASA_API brasa_status brasa_graph_status(const brasa_graph *graph);
 BRASA_API const char *brasa_graph_error(const brasa_graph *graph);
 
-/* Whose formulas and defaults to follow: "torch" (the default), "tfkeras", "keras2" or "caffe".
- * Before the first layer. `brasa dialects` prints what they change. */
+/* Selects a framework's formulas and defaults: "torch" (the default), "tfkeras", "keras2" or "caffe". Call it before
+ * the first layer. `brasa dialects` prints the differences. */
 BRASA_API brasa_status brasa_graph_set_dialect(brasa_graph *graph, const char *name);
 
-/* A batch of pictures, N x channels x height x width; N is chosen by the session. */
+/* Adds an input of images, N x channels x height x width. The session chooses N. */
 BRASA_API brasa_tensor brasa_input(brasa_graph *graph, const char *name, int32_t channels, int32_t height,
                                    int32_t width);
-/* A batch of feature vectors, N x features. */
+/* Adds an input of feature vectors, N x features. */
 BRASA_API brasa_tensor brasa_input_vector(brasa_graph *graph, const char *name, int32_t features);
-/* A batch of class labels, N numbers (int32) from 0 to classes - 1. */
+/* Adds an input of class labels: N int32 numbers from 0 to classes - 1. */
 BRASA_API brasa_tensor brasa_labels(brasa_graph *graph, const char *name, int32_t classes);
 
-/* Any layer, written as in a model file: its word, its values in order, then key=value.
+/* Adds any layer, written as in a model file: its word, its values in order, then key=value.
  *     x = brasa_apply(x, "conv %d 3x3 stride=2 pad=same bias=no name=stem", channels);
- * `brasa help layers` lists the words. The format is printf's. */
+ * `brasa help layers` and brasa_entry_at list the words. The format is printf's. */
 BRASA_API brasa_tensor brasa_apply(brasa_tensor x, const char *format, ...) BRASA_PRINTF(2, 3);
-/* The same for layers of several inputs, such as add and concat. */
+/* Adds a layer of several inputs, such as add and concat. */
 BRASA_API brasa_tensor brasa_apply_n(brasa_graph *graph, const brasa_tensor *inputs, int32_t count,
                                      const char *format, ...) BRASA_PRINTF(4, 5);
-/* Names of layers made from here on start with this prefix (copied; "" for none). */
+/* Sets a prefix for the names of later layers. Copied; NULL or "": none. */
 BRASA_API void brasa_graph_scope(brasa_graph *graph, const char *prefix);
 
-/* Shortcuts for the commonest layers; each is one brasa_apply. */
-enum { BRASA_VALID = 0, BRASA_SAME = -1 }; /* padding: none; so that the size stays; else pixels a side */
+/* Shortcuts for common layers; each is one brasa_apply. */
+enum { BRASA_VALID = 0, BRASA_SAME = -1 }; /* padding: none; output as large as the input; else pixels per side */
 BRASA_API brasa_tensor brasa_conv2d(brasa_tensor x, int32_t channels, int32_t size, int32_t padding);
 BRASA_API brasa_tensor brasa_dense(brasa_tensor x, int32_t features);
 BRASA_API brasa_tensor brasa_batchnorm(brasa_tensor x);
@@ -143,206 +148,211 @@ BRASA_API brasa_tensor brasa_flatten(brasa_tensor x);
 BRASA_API brasa_tensor brasa_add(brasa_tensor a, brasa_tensor b);
 BRASA_API brasa_tensor brasa_concat(brasa_graph *graph, const brasa_tensor *inputs, int32_t count);
 
-/* A classifier's end: a dense layer to `classes` logits, labels as input "label", softmax cross-entropy as
- * the loss, and the outputs "logits", "probs", "loss" and "accuracy". Returns the logits. */
+/* Adds the end of a classifier: a dense layer with `classes` logits, the input "label", softmax cross-entropy as the
+ * loss, and the outputs "logits", "probs", "loss" and "accuracy". Returns the logits. */
 BRASA_API brasa_tensor brasa_classify(brasa_tensor x, int32_t classes);
-/* The scalar that training minimizes; read it as "loss". */
+/* Sets the scalar that training minimizes. It is the output "loss". */
 BRASA_API void brasa_set_loss(brasa_tensor scalar);
-/* Keeps a value readable under this name (copied) after each step. */
+/* Makes a value an output: readable under this name (copied) after each step. */
 BRASA_API void brasa_output(brasa_tensor x, const char *name);
-/* The shape of a value with N = 1; returns the rank (0 is a scalar, 6 the most), or -1 where the graph holds an
- * error. */
+/* Stores the shape of a value for N = 1 and returns its rank, 0 (a scalar) to 6; -1: the graph holds an error. */
 BRASA_API int32_t brasa_tensor_shape(brasa_tensor x, int64_t shape[6]);
 
-/* --- models: networks that come with the library, and files --------------------------------------------- */
+/* --- models: networks of the library, and files ----------------------------------------------------------- */
 
 typedef struct brasa_model_info {
-    const char *name;
-    const char *summary;
-    int32_t classes;  /* default */
-    int32_t input[3]; /* channels, height, width; a vector has height and width 0 */
+    size_t size;
+    const char *name, *summary; /* static */
+    int32_t classes;            /* the default */
+    int32_t input[3];           /* channels, height, width; of a feature vector height and width are 0 */
 } brasa_model_info;
 
-/* The index-th model, from 0; false past the last one. The texts are static. */
+/* Describes model `index`, from 0. Returns false past the last one, and if out->size is not set. */
 BRASA_API bool brasa_model_at(int32_t index, brasa_model_info *out);
-/* Builds a model by name, or from a file whose name ends in .net, into an empty graph. classes 0: the
- * model's default. */
+/* Builds a model into an empty graph: one of the library by its name, or a file whose name ends in .net.
+ * classes 0: the model's default. */
 BRASA_API brasa_status brasa_model_build(brasa_graph *graph, const char *name, int32_t classes);
 
-/* Learned parameters: trainable weights first in the order of their making. */
+/* A learned parameter. */
 typedef struct brasa_param_info {
+    size_t size;
     const char *name; /* borrowed from the graph */
     int32_t rank;
     int64_t shape[6];
     bool trainable; /* false: a buffer, such as batch norm's running mean */
 } brasa_param_info;
 
+/* Describes parameter `index`: trainable ones first, in the order of the layers. Returns false past the last one, and
+ * if out->size is not set. */
 BRASA_API bool brasa_graph_param_at(const brasa_graph *graph, int32_t index, brasa_param_info *out);
-/* Number of trainable scalars. */
+/* Returns the number of trainable scalars. */
 BRASA_API int64_t brasa_graph_param_total(const brasa_graph *graph);
 
-/* --- session: a compiled network, ready to run ---------------------------------------------------------- */
+/* --- session: a compiled network, ready to run -------------------------------------------------------------- */
 
-/* Kernels chosen by the clock. Where several can do a node, each runs a few times on made-up numbers while the
- * session is made, and the fastest is taken. That depends on the machine and on the node alone, so that times can be
- * kept in a file; nothing is written unless `cache` names one. Kernels differ in the last digits of what they
- * compute: sessions that are to give the same bits need the same choices, from one cache or one record.
+/* Autotuning. If several kernels can run a node, the tuner times each of them on random data while the session is
+ * made, and takes the fastest. Times depend on the machine and the node alone, so the tuner can keep them in a file.
+ * Kernels differ in the last digits of their results: sessions that must give the same bits need the same cache or
+ * the same record.
  *
- * On a GPU there is one kernel for a node, but NVIDIA's libraries have many within it, and these are chosen so. They
- * are kept in a file of their own, in the folder that `brasa help environment` tells, whatever `cache` says; with
- * `record` alone nothing but that is asked, and what it does not know, or everything without `measure`, `cache` and
- * `record`, is each library's first. Where options.tuning is NULL, they are timed. */
+ * On a GPU each node has one kernel, but NVIDIA's libraries offer several algorithms for it; the tuner times these.
+ * Their times are kept in a separate file, in the folder that `brasa help environment` names, whatever `cache` is.
+ * With `record` alone only the record is read. Where neither a file nor a measurement knows an algorithm, the
+ * library's own first choice is taken. brasa_session_options.tuning NULL: GPU algorithms are timed, CPU kernels are
+ * not. */
 typedef struct brasa_tuning {
-    bool measure;      /* false, or with plan_only: files are asked only; what they do not know is the first kernel */
-    const char *cache; /* a file of times, of any number of networks and machines; written while something is
-                          measured, and after it, where that is possible; NULL: none */
-    const char *record;  /* a file of brasa_session_save_tuning: what it says is taken, on any machine; NULL: none */
-    uint64_t most_bytes; /* of memory to measure in, beside what the session has; 0: as much as a node needs */
-    /* Called before each node that is timed, `done` of `total`; false stops it, and the session is not made. Also
-     * with a note about a file that could not be read or written. NULL: nobody is told. */
+    size_t size;
+    bool measure;       /* false, or plan_only: read the files only; a node they do not know takes its first kernel */
+    const char *cache;  /* file of times of any networks and machines; read, then rewritten if possible; NULL: none */
+    const char *record; /* file of brasa_session_save_tuning: its choices hold on any machine; NULL: none */
+    uint64_t memory_limit; /* bytes for measuring, beside the session's own; 0: what a node needs */
+    /* Called before each node that is timed, `done` of `total`: return false to stop; then no session is made. Also
+     * called with a note on a file that cannot be read or written. May be NULL. */
     bool (*watch)(void *user, int64_t done, int64_t total, const char *note);
     void *user;
 } brasa_tuning;
 
-/* How a GPU computes. BRASA_F32: in floats throughout. BRASA_TF32: what convolutions and dense layers multiply is cut
- * to 10 bits of fraction, sums are floats. BRASA_BF16: activations and their gradients are stored in 16 bits, of
- * which 7 are of the fraction, and so are the velocities of SGD; weights, what other optimizers remember, statistics
- * and sums stay floats. */
+/* Precision on a GPU. BRASA_F32: f32 throughout. BRASA_TF32: convolutions and dense layers round their factors to 10
+ * bits of fraction and accumulate in f32. BRASA_BF16: mixed precision. Activations, their gradients and SGD's
+ * momentum are stored in bf16; master weights, other optimizer state, statistics and accumulation stay f32. */
 enum { BRASA_F32 = 0, BRASA_TF32 = 1, BRASA_BF16 = 2 };
 
 typedef struct brasa_session_options {
+    size_t size;
     int64_t batch;         /* N of a training step; 0: 1 */
     const char *optimizer; /* "sgd lr=0.01 momentum=0.9", "adadelta", ...; NULL: "sgd"; see brasa help optimizers */
     const char *schedule;  /* "cosine steps=1000 warmup=100", "step every=30 gamma=0.1"; NULL: "constant" */
-    double clip_norm;      /* gradients are scaled down to this global norm; 0: not at all */
+    double clip_norm;      /* largest global norm of the gradients; 0: no clipping */
     uint64_t seed;         /* of initial weights and dropout */
-    bool inference;        /* no training, no labels: outputs that need labels (loss, accuracy) are left out */
-    bool plan_only;        /* everything is planned, nothing allocated: to ask what a training would need */
-    int32_t precision;     /* of a GPU: BRASA_F32, BRASA_TF32 or BRASA_BF16; the CPU has BRASA_F32 alone */
-    bool float64;          /* double precision throughout, on the reference kernels: for proofs */
-    bool keep_gradients;   /* gradients stay readable as "<parameter>.grad" after a training step */
-    bool no_fusion;        /* these two keep the plan plain, for tests and debugging */
-    bool no_inplace;
-    const char *kernels; /* only kernels whose name contains this text, where there is one; NULL: the best */
-    const char *freeze;  /* parameters that stay as they are: names, with * for any text, as in "features.*, fc1.*" */
-    /* What each class counts in softmax cross-entropy, in training and evaluation, as CrossEntropyLoss(weight) of
-     * PyTorch: the loss is the sum of w[label] x loss of the sample / the sum of w[label]. As many numbers, of at
-     * least 0, as there are classes; copied. NULL: 1 each, or what the network file says. */
+    bool inference;        /* no training and no labels: outputs that need labels are left out */
+    bool plan_only;        /* plan without allocating: to learn what a training needs */
+    int32_t precision;     /* on a GPU: BRASA_F32, BRASA_TF32 or BRASA_BF16; the CPU has BRASA_F32 alone */
+    bool float64;          /* compute in f64 on the CPU's reference kernels: for verification */
+    bool keep_gradients;   /* make gradients outputs of a training step, named "<parameter>.grad" */
+    bool no_fusion;        /* for tests and debugging: keep every node separate ... */
+    bool no_inplace;       /* ... and no output in the memory of an input */
+    const char *kernels;   /* prefer kernels whose name contains this text; NULL: the best */
+    const char *freeze;    /* parameters that are not trained; * stands for any text: "features.*, fc1.*" */
+    /* Weights of the classes in softmax cross-entropy, as CrossEntropyLoss(weight) in PyTorch: the loss is
+     * sum(w[label] * loss of the sample) / sum(w[label]), in training and evaluation. One number >= 0 per class;
+     * copied. NULL: the network file's, or 1 each. */
     const float *class_weights;
     int32_t class_weight_count;
-    /* A training step computes the batch in so many equal parts, one after the other, with the memory of one of them:
-     * the result is that of the whole batch but for rounding. 0 or 1: the batch is whole. See brasa_session_new. */
-    int64_t parts;
-    bool deterministic; /* the same bits whatever the number of threads: a few kernels then run on one of them */
-    const brasa_tuning *tuning; /* copied, texts too. NULL, and always with deterministic: the first kernel of a list
-                                   that takes the node */
+    /* Gradient accumulation: a training step computes this many equal micro-batches, one after the other, in the
+     * memory of one, then updates the weights once. The result is that of the whole batch but for rounding. 0 or 1:
+     * off. */
+    int64_t micro_batches;
+    bool deterministic;         /* same bits for any number of threads; a few kernels then use one thread */
+    const brasa_tuning *tuning; /* copied with its texts; NULL, and always with deterministic: each node takes its
+                                   first kernel */
 } brasa_session_options;
 
-/* Compiles the graph: infer, differentiate, fuse, choose kernels, lay out memory, set initial weights.
- * The graph must outlive the session and may serve several. On failure *out is NULL and
+/* Compiles the graph: infers shapes, differentiates, fuses, chooses kernels, lays out memory, sets initial weights.
+ * options may be NULL. The graph must outlive the session and may serve several. On failure *out is NULL and
  * brasa_graph_error(graph) says why.
  *
- * With options.parts, everything is used as without: brasa_feed takes the whole batch, brasa_train walks through its
- * parts, adds their gradients up and updates the weights once, dropout draws what it would draw for the whole batch,
- * and the scalars that brasa_fetch reads, such as loss and accuracy, are those of the whole batch. Outputs of single
- * samples ("logits") cannot be read after a training step. What is fed must stay where it is until brasa_train has
- * returned. A batch of another size is cut into parts of the same size, the last one smaller if need be. Evaluation
- * is not cut: its batch is what brasa_use says. Networks with batch norm, which computes with the whole batch, are
- * refused. */
+ * With micro_batches, brasa_feed still takes the whole batch, and the data must stay in place until brasa_train
+ * returns. Dropout draws what it would draw for the whole batch. Scalars such as loss and accuracy are those of the
+ * whole batch; outputs per sample ("logits") cannot be read after a training step. A batch of another size is cut
+ * into micro-batches of the same size, the last one smaller if need be. Evaluation is not cut. Networks with batch
+ * norm, which needs the whole batch, are refused. */
 BRASA_API brasa_status brasa_session_new(brasa_graph *graph, const brasa_session_options *options,
                                          brasa_session **out);
 BRASA_API void brasa_session_free(brasa_session *session);
+/* Returns the text of the context's last error. Borrowed until the next failing call. */
 BRASA_API const char *brasa_session_error(const brasa_session *session);
 
-/* Makes ready for another batch size (the last, smaller batch of an epoch, say), for training or evaluation.
- * Sizes not made ready are made so on first use; doing it here keeps the steps free of allocation.
- * The largest first saves memory. A size that is new may take the place of what was fed and can be fetched. */
+/* Compiles the program of a mode and batch size in advance, such as that of an epoch's last, smaller batch. Else its
+ * first step compiles it, and allocates. Prepare the largest size first to save memory. A new size may discard inputs
+ * and outputs. */
 BRASA_API brasa_status brasa_session_prepare(brasa_session *session, bool training, int64_t batch);
+/* Selects the program that feed and fetch refer to. */
+BRASA_API brasa_status brasa_use(brasa_session *session, bool training, int64_t batch);
 
-/* Copies into the input of that name for the next step of the current size: N x ... elements, float (double
- * in a float64 session) or int32 labels, in the plain order (NCHW). bytes must match. The step consumes it: feed
- * again before the next. With options.parts nothing is copied here: brasa_train reads the data, which must still be
- * there. */
+/* Copies data into an input of the selected program: N x ... elements, float (double in a float64 session) or int32
+ * labels, in NCHW order. bytes must match. Feed every input again before each step. With micro_batches the data are
+ * not copied here: see brasa_session_new. */
 BRASA_API brasa_status brasa_feed(brasa_session *session, const char *input, const void *data, size_t bytes);
-/* One training step / one evaluation on what was fed. */
+/* Runs one training step, or one evaluation, on the inputs that were fed. */
 BRASA_API brasa_status brasa_train(brasa_session *session);
 BRASA_API brasa_status brasa_evaluate(brasa_session *session);
-/* Chooses the program, training or evaluation of this batch size, that feed and fetch refer to. */
-BRASA_API brasa_status brasa_use(brasa_session *session, bool training, int64_t batch);
-/* Copies a named output of the last step ("loss", "accuracy", "logits", "probs", "<parameter>.grad", ...)
- * to `data`; bytes must match. */
+/* Copies an output of the last step ("loss", "accuracy", "logits", "probs", "<parameter>.grad", ...) to `data`.
+ * bytes must match. */
 BRASA_API brasa_status brasa_fetch(brasa_session *session, const char *output, void *data, size_t bytes);
 
-/* The three calls above in one, for classifiers: N pictures and N labels at the session's batch. loss and
- * accuracy may be NULL. */
+/* Selects, feeds, runs and fetches in one call, for networks with one input and at most one of labels; training uses
+ * the session's batch. loss and accuracy may be NULL. */
 BRASA_API brasa_status brasa_train_step(brasa_session *session, const float *images, const int32_t *labels,
                                         float *loss);
 BRASA_API brasa_status brasa_eval_step(brasa_session *session, const float *images, const int32_t *labels,
                                        int64_t batch, float *loss, float *accuracy);
 
-/* Parameters, buffers and optimizer state ("fc1.weight/momentum") by name, plain layout (OIHW). count is in elements.
- */
+/* Copies a parameter, a buffer or optimizer state ("fc1.weight/momentum") to or from `data`, in plain layout (OIHW).
+ * count is in elements. */
 BRASA_API brasa_status brasa_param_get(brasa_session *session, const char *name, float *data, int64_t count);
 BRASA_API brasa_status brasa_param_set(brasa_session *session, const char *name, const float *data, int64_t count);
-/* Training steps done. */
+/* Returns the number of training steps done. */
 BRASA_API int64_t brasa_session_steps(const brasa_session *session);
 
-/* What the session holds, to the byte. */
+/* The memory of a session, in bytes. */
 typedef struct brasa_memory {
+    size_t size;
     uint64_t weights, buffers, optimizer; /* persistent */
-    uint64_t sums;                        /* persistent too: gradients added up over the parts of a batch */
+    uint64_t accumulated;                 /* persistent: gradients accumulated over micro-batches */
     uint64_t transient;                   /* activations, gradients, workspace: the arena of the largest program */
-    /* What it holds at its fullest step; room that could not be used there counts as activations. */
-    uint64_t activations, gradients, workspace;
-    uint64_t lower_bound; /* the largest sum of bytes alive at one step; of the largest program too */
-    uint64_t total;       /* the one allocation that holds all of it, 64 bytes for alignment included */
-    uint64_t copy;        /* with a GPU: the host's copy of what lasts, in floats; 0 without */
+    uint64_t activations, gradients,
+        workspace;        /* its split at the fullest step; unusable gaps count as activations */
+    uint64_t lower_bound; /* most bytes alive at one step of the largest program */
+    uint64_t total;       /* the one allocation for all of the above, with 64 bytes for alignment */
+    uint64_t host_copy;   /* on a GPU: the host's f32 copy of what is persistent; else 0 */
 } brasa_memory;
 BRASA_API brasa_status brasa_session_memory(const brasa_session *session, brasa_memory *out);
 
-/* Writes which kernels were chosen by their times, for brasa_tuning.record: a session made with it computes with the
- * same ones. */
+/* Writes the tuner's choices to a file, for brasa_tuning.record: a session with that record takes the same kernels.
+ */
 BRASA_API brasa_status brasa_session_save_tuning(const brasa_session *session, const char *path);
 
-/* Timing of every node: profile on, run steps, then explain. */
+/* Turns the timing of every node on or off. Then run steps, then explain. */
 BRASA_API void brasa_session_profile(brasa_session *session, bool on);
 
 enum { BRASA_EXPLAIN_TEXT = 0, BRASA_EXPLAIN_JSON = 1, BRASA_EXPLAIN_TUNING = 2, BRASA_EXPLAIN_PROFILE = 3 };
-/* Writes every step of the current program with its op, shapes, kernel, layout, offset, bytes and, after
- * profiled steps, time; or, for TUNING, the kernels that were chosen by their times; for PROFILE, the time of
- * profiled steps by kernel and by node. `write` is called with pieces of text and returns false to stop. */
+/* Writes every node of the selected program: op, shapes, kernel, layout, offset, bytes and, after profiled steps,
+ * time. TUNING: the tuner's choices. PROFILE: times by kernel and by node. Calls `write` with pieces of text; it
+ * returns false to stop. */
 BRASA_API brasa_status brasa_session_explain(brasa_session *session, int32_t format,
                                              bool (*write)(void *user, const char *text, size_t length), void *user);
 
 /* --- weights in and out ---------------------------------------------------------------------------------- */
 
-/* Files are safetensors, as other frameworks read and write them: named tensors in plain layout (OIHW), float
- * (double from a float64 session). tools/convert_torchvision.py makes them from PyTorch's state dicts and back. */
+/* Files are safetensors, as other frameworks read and write them: named tensors in plain layout (OIHW), f32 (f64 from
+ * a float64 session). tools/convert_torchvision.py converts PyTorch's state dicts. */
 enum {
     BRASA_WEIGHTS = 0,    /* parameters and buffers, and num_batches_tracked of each batch norm (the steps done) */
-    BRASA_CHECKPOINT = 1, /* also the optimizer's memory and the step count: an equal session that loads it goes on
-                             as if it had never stopped */
+    BRASA_CHECKPOINT = 1, /* also optimizer state and step count: an equal session resumes from it bit for bit */
 };
 
-/* Writes all of it, or leaves what is there: a temporary file in the same folder is synced and renamed. */
+/* Writes a file. On failure an existing file stays as it was: a temporary file in the folder is synced and renamed.
+ */
 BRASA_API brasa_status brasa_session_save(brasa_session *session, const char *path, int32_t what);
 
 typedef struct brasa_load_options {
-    int32_t what;       /* BRASA_WEIGHTS, also from a checkpoint, or BRASA_CHECKPOINT */
-    bool allow_missing; /* what the file lacks stays as it is */
-    bool allow_unknown; /* what the network lacks is passed over */
-    bool allow_misfit;  /* so is what has another shape or type: the head, when the classes differ */
+    size_t size;
+    int32_t what;          /* BRASA_WEIGHTS, also from a checkpoint, or BRASA_CHECKPOINT */
+    bool allow_missing;    /* parameters that the file lacks stay as they are */
+    bool allow_unknown;    /* tensors that the network lacks are ignored */
+    bool allow_mismatched; /* tensors of another shape or type are ignored: the head, when the classes differ */
 } brasa_load_options;
 
 typedef struct brasa_load_report {
-    int32_t taken; /* tensors; num_batches_tracked is checked, but neither needed nor taken */
-    int32_t missing, unknown, misfit;
-    char names[800]; /* of the last three; "... and N more" where they do not fit */
+    size_t size;
+    int32_t loaded; /* tensors, without num_batches_tracked, which is checked but not needed */
+    int32_t missing, unknown, mismatched;
+    char names[800]; /* of the last three; "... and N more" if there is no room */
 } brasa_load_report;
 
-/* Reads F32, F64, F16 and BF16. Whatever is wrong with the file, or does not fit the network and is not allowed, is
- * named in the error, and nothing in the session has changed. options and report may be NULL; the report is also
- * filled where the file does not fit. */
+/* Reads F32, F64, F16 and BF16. If the file is damaged, or does not fit the network and the options do not allow
+ * that, the error names each fault and the session is unchanged. options and report may be NULL; the report is also
+ * filled if the file does not fit. */
 BRASA_API brasa_status brasa_session_load(brasa_session *session, const char *path, const brasa_load_options *options,
                                           brasa_load_report *report);
 

@@ -27,7 +27,8 @@ static void start(void)
 {
     stop();
     memory = (heap){0};
-    brasa_context_options o = {.threads = 1, .alloc = heap_alloc, .release = heap_release, .user = &memory};
+    brasa_context_options o = {
+        .size = sizeof o, .threads = 1, .alloc = heap_alloc, .release = heap_release, .user = &memory};
     if (!CHECK(brasa_context_new(&o, &ctx) == BRASA_OK))
         exit(1);
     scratch = (pool){.ctx = ctx};

@@ -115,7 +115,8 @@ static void rig_open(const made_engine *made_up, int count)
     memset(&cudart, 0, sizeof cudart);
     cudart.expected = GPU;
     setenv("BRASA_CACHE", "off", 1); /* what is kept on disk is test_kept.c's business */
-    brasa_context_options o = {.threads = 1, .alloc = heap_alloc, .release = heap_release, .user = &rig.heap};
+    brasa_context_options o = {
+        .size = sizeof o, .threads = 1, .alloc = heap_alloc, .release = heap_release, .user = &rig.heap};
     if (!CHECK(count <= MOST_ENGINES) || !CHECK(brasa_context_new(&o, &rig.ctx) == BRASA_OK))
         exit(1);
     rig.lib = fake_cudnn;

@@ -9,7 +9,7 @@ static brasa_context *ctx;
 
 __attribute__((constructor)) static void start(void)
 {
-    brasa_context_new(&(brasa_context_options){.threads = 1}, &ctx);
+    brasa_context_new(&SIZED(brasa_context_options, .threads = 1), &ctx);
 }
 
 __attribute__((destructor)) static void end(void)

@@ -45,7 +45,7 @@ static inline brasa_graph *open_graph(const char *dialect_name)
 /* Parameter i is stream i. */
 static inline void set_params(brasa_graph *g, brasa_session *s)
 {
-    brasa_param_info info;
+    brasa_param_info info = {.size = sizeof info};
     float data[MAX_ELEMENTS];
     for (int i = 0; brasa_graph_param_at(g, i, &info) && info.trainable; i++) {
         int64_t count = 1;
@@ -71,10 +71,8 @@ static inline trainer open_trainer(const char *dialect_name, const char *optimiz
     brasa_tensor y = brasa_apply(x, "dense 1 name=p");
     brasa_output(y, "y");
     brasa_set_loss(brasa_apply_n(t.g, (brasa_tensor[]){y, target}, 2, "mse"));
-    t.s = open_session(t.g, &(brasa_session_options){.batch = ROWS,
-                                                     .optimizer = optimizer,
-                                                     .schedule = schedule && *schedule ? schedule : NULL,
-                                                     .clip_norm = clip});
+    t.s = open_session(t.g, &SIZED(brasa_session_options, .batch = ROWS, .optimizer = optimizer,
+                                   .schedule = schedule && *schedule ? schedule : NULL, .clip_norm = clip));
     if (t.s)
         set_params(t.g, t.s);
     return t;
@@ -132,7 +130,7 @@ static inline int64_t run_layer(const char *dialect_name, const char *layer, con
     const int64_t inputs = size[0] * size[1] * size[2] * size[3];
     for (int64_t i = 0; i < inputs; i++)
         x[i] = any(STREAM_INPUT, i);
-    brasa_session *s = open_session(g, &(brasa_session_options){.batch = size[0], .inference = true});
+    brasa_session *s = open_session(g, &SIZED(brasa_session_options, .batch = size[0], .inference = true));
     if (!s) {
         count = 0;
     } else {
@@ -155,7 +153,7 @@ static inline void check_bounds(const char *dialect_name, const char *layer, con
                                : brasa_input(g, "x", (int32_t)size[1], (int32_t)size[2], (int32_t)size[3]);
     brasa_apply(x, "%s", layer);
     for (int i = 0; i < 2; i++) {
-        brasa_param_info info;
+        brasa_param_info info = {.size = sizeof info};
         if (!CHECK(brasa_graph_param_at(g, i, &info)))
             break;
         const initializer *start = &g->values[graph_find(g, info.name)].start;
@@ -188,7 +186,7 @@ static inline normalizer open_normalizer(const char *dialect_name, const char *l
     brasa_tensor y = brasa_apply(x, "%s name=bn", layer);
     brasa_output(y, "y");
     brasa_set_loss(brasa_apply_n(n.g, (brasa_tensor[]){y, t}, 2, "mse"));
-    n.s = open_session(n.g, &(brasa_session_options){.batch = size[0], .optimizer = "sgd lr=0.1"});
+    n.s = open_session(n.g, &SIZED(brasa_session_options, .batch = size[0], .optimizer = "sgd lr=0.1"));
     return n;
 }
 

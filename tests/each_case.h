@@ -17,7 +17,7 @@ typedef void (*case_body)(brasa_context *ctx, const op_def *op, const op_case *c
 static inline brasa_context *context_of(int threads)
 {
     brasa_context *ctx = NULL;
-    CHECK_STATUS(brasa_context_new(&(brasa_context_options){.threads = threads}, &ctx), BRASA_OK);
+    CHECK_STATUS(brasa_context_new(&SIZED(brasa_context_options, .threads = threads), &ctx), BRASA_OK);
     return ctx;
 }
 

@@ -37,7 +37,7 @@ static inline brasa_status train_on(brasa_session *s, const float *images, int s
 /* The last losses of so many steps are at most the first one divided by `factor`. */
 static inline void check_falls(const char *model, int steps, double factor)
 {
-    brasa_model_info info = {.name = ""};
+    brasa_model_info info = {.size = sizeof info, .name = ""};
     CASE("%s", model);
     for (int m = 0; strcmp(info.name, model) != 0 && brasa_model_at(m, &info); m++)
         ;
@@ -45,7 +45,7 @@ static inline void check_falls(const char *model, int steps, double factor)
     float *images = malloc((size_t)(planes * plane) * sizeof *images);
     brasa_graph *g = brasa_graph_new(NULL);
     brasa_session *s = NULL;
-    brasa_session_options o = {.batch = BATCH, .optimizer = "adam lr=1e-4", .seed = 1};
+    brasa_session_options o = {.size = sizeof o, .batch = BATCH, .optimizer = "adam lr=1e-4", .seed = 1};
     double first = 0, last = 0;
     draw_pictures(images, planes, plane);
     CHECK_STATUS(brasa_model_build(g, model, CLASSES), BRASA_OK);

@@ -32,7 +32,7 @@ static inline lab_cell cell_of(const char *network, const char *data)
 static inline brasa_context *context_new(void)
 {
     brasa_context *ctx = NULL;
-    brasa_context_new(&(brasa_context_options){.threads = 1}, &ctx);
+    brasa_context_new(&SIZED(brasa_context_options, .threads = 1), &ctx);
     return ctx;
 }
 

@@ -11,7 +11,7 @@ static inline transform parsed(const char *text)
 {
     transform t;
     brasa_context *ctx = NULL;
-    brasa_context_new(&(brasa_context_options){.threads = 1}, &ctx);
+    brasa_context_new(&SIZED(brasa_context_options, .threads = 1), &ctx);
     fields_set_defaults(transform_fields, &t);
     CHECK_STATUS(fields_parse(ctx, "transform", transform_fields, &t, text), BRASA_OK);
     brasa_context_free(ctx);
@@ -30,7 +30,7 @@ typedef struct rig {
 static inline rig make_rig(const char *spec, const char *text, int64_t budget, loader_options o)
 {
     rig r = {.t = parsed(text)};
-    CHECK_STATUS(brasa_context_new(&(brasa_context_options){.threads = 1}, &r.ctx), BRASA_OK);
+    CHECK_STATUS(brasa_context_new(&SIZED(brasa_context_options, .threads = 1), &r.ctx), BRASA_OK);
     CHECK_STATUS(dataset_open(r.ctx, spec, &r.d), BRASA_OK);
     const feeder_options f = {.set = r.d, .transform = &r.t, .budget = budget};
     if (r.d)

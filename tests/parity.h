@@ -230,7 +230,7 @@ static inline void check_gradients(const run *r)
 {
     for (int i = 0; i < r->n->nparams; i++) {
         const tensor *t = &r->n->params[i];
-        brasa_param_info info;
+        brasa_param_info info = {.size = sizeof info};
         char name[256];
         if (!CHECK(brasa_graph_param_at(r->g, i, &info)))
             return;
@@ -248,7 +248,7 @@ static inline void check_gradients(const run *r)
 /* Buffers come back as float, also from a session in double. */
 static inline void check_buffers(const run *r)
 {
-    brasa_param_info info;
+    brasa_param_info info = {.size = sizeof info};
     for (int i = 0; i < r->n->nbuffers; i++) {
         const tensor *t = &r->n->buffers[i];
         float *data = malloc((size_t)t->count * sizeof *data);
@@ -269,7 +269,7 @@ static inline void set_params(const run *r)
 {
     for (int i = 0; i < r->n->nparams; i++) {
         const tensor *t = &r->n->params[i];
-        brasa_param_info info;
+        brasa_param_info info = {.size = sizeof info};
         if (!CHECK(brasa_graph_param_at(r->g, i, &info)))
             return;
         CHECK(info.trainable);
@@ -325,7 +325,7 @@ static inline void check_network(const char *name, bool float64, int threads, in
     if (ctx && float64)
         return;
     if (!ctx) {
-        CHECK_STATUS(brasa_context_new(&(brasa_context_options){.threads = threads}, &own), BRASA_OK);
+        CHECK_STATUS(brasa_context_new(&SIZED(brasa_context_options, .threads = threads), &own), BRASA_OK);
         ctx = own;
     }
     read_network(name, &n);
@@ -335,7 +335,8 @@ static inline void check_network(const char *name, bool float64, int threads, in
              s->clip > 0 ? " clipped" : "");
         run r = {.n = &n, .g = brasa_graph_new(ctx), .float64 = float64, .steps = steps};
         r.slack = own ? 1 : device_rows[BRASA_F32].factor;
-        brasa_session_options o = {.batch = n.batch,
+        brasa_session_options o = {.size = sizeof o,
+                                   .batch = n.batch,
                                    .optimizer = s->optimizer,
                                    .schedule = *s->schedule ? s->schedule : NULL,
                                    .clip_norm = s->clip,

@@ -26,6 +26,7 @@
 #define TEST_H
 
 #include "brasa.h"
+#include "core/options.h"
 
 #include <math.h>
 #include <stdarg.h>

@@ -69,17 +69,19 @@ static brasa_status run(heap *h, const plan *p, char *text, size_t size)
     brasa_context *ctx = NULL;
     brasa_graph *g = NULL;
     brasa_session *s = NULL;
-    brasa_context_options c = {.threads = 1, .alloc = heap_alloc, .release = heap_release, .user = h};
+    brasa_context_options c = {
+        .size = sizeof c, .threads = 1, .alloc = heap_alloc, .release = heap_release, .user = h};
     brasa_status status = brasa_context_new(&c, &ctx);
     snprintf(text, size, "out of memory"); /* where there is nothing yet that could carry a text */
     if (status == BRASA_OK && !(g = brasa_graph_new(ctx)))
         status = BRASA_OUT_OF_MEMORY;
     if (status == BRASA_OK) {
-        brasa_session_options o = {.batch = BATCH,
+        brasa_session_options o = {.size = sizeof o,
+                                   .batch = BATCH,
                                    .optimizer = p->optimizer,
                                    .schedule = p->schedule,
                                    .clip_norm = p->clip_norm,
-                                   .parts = p->parts};
+                                   .micro_batches = p->parts};
         float loss = 0;
         status = brasa_model_build(g, p->model, 0);
         if (status == BRASA_OK)
@@ -141,16 +143,17 @@ TEST(session_survives)
 {
     heap h = {0};
     brasa_context *ctx = NULL;
-    brasa_context_options c = {.threads = 1, .alloc = heap_alloc, .release = heap_release, .user = &h};
+    brasa_context_options c = {
+        .size = sizeof c, .threads = 1, .alloc = heap_alloc, .release = heap_release, .user = &h};
     REQUIRE(brasa_context_new(&c, &ctx) == BRASA_OK);
     brasa_graph *g = brasa_graph_new(ctx);
     brasa_session *s = NULL;
     float loss = 0, before[10], after[10];
     REQUIRE(g && brasa_model_build(g, "tiny_resnet", 10) == BRASA_OK);
-    REQUIRE(brasa_session_new(g, &(brasa_session_options){.batch = BATCH, .optimizer = "adam"}, &s) == BRASA_OK);
+    REQUIRE(brasa_session_new(g, &SIZED(brasa_session_options, .batch = BATCH, .optimizer = "adam"), &s) == BRASA_OK);
     REQUIRE(brasa_train_step(s, images, labels, NULL) == BRASA_OK);
 
-    brasa_param_info bias = {0};
+    brasa_param_info bias = {.size = sizeof bias};
     for (int32_t i = 0; brasa_graph_param_at(g, i, &bias) && (bias.rank != 1 || bias.shape[0] != 10); i++)
         continue;
     REQUIRE(bias.rank == 1 && bias.shape[0] == 10);

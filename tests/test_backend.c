@@ -201,13 +201,13 @@ TEST(precision_of_the_cpu)
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         CASE("%d", (int)rows[i].precision);
         start();
-        CHECK_STATUS(trains(&(brasa_session_options){.precision = rows[i].precision}), BRASA_BAD_ARGUMENT);
+        CHECK_STATUS(trains(&SIZED(brasa_session_options, .precision = rows[i].precision)), BRASA_BAD_ARGUMENT);
         CHECK_HAS(brasa_context_error(ctx), rows[i].text);
         stop();
     }
     CASE("f32");
     start();
-    CHECK_STATUS(trains(&(brasa_session_options){.precision = BRASA_F32}), BRASA_OK);
+    CHECK_STATUS(trains(&SIZED(brasa_session_options, .precision = BRASA_F32)), BRASA_OK);
     stop();
 }
 

@@ -26,7 +26,7 @@ typedef struct result {
 
 static void read_params(brasa_graph *g, brasa_session *s, result *r)
 {
-    brasa_param_info p;
+    brasa_param_info p = {.size = sizeof p};
     r->params = calloc((size_t)brasa_graph_param_total(g), sizeof *r->params);
     for (int32_t i = 0; brasa_graph_param_at(g, i, &p) && p.trainable; i++) {
         int64_t count = 1;
@@ -61,8 +61,9 @@ static double fetch(brasa_session *s, const char *name, bool float64)
 /* Steps of these sizes; then what the weights are, and the last step's loss and accuracy. */
 static result train_sizes(brasa_graph *g, brasa_session_options o, const int *sizes, int steps)
 {
-    result r = {0};
+    result r = {.memory.size = sizeof r.memory};
     brasa_session *s = NULL;
+    o.size = sizeof o;
     o.batch = BATCH;
     o.seed = 5;
     CHECK_STATUS(brasa_session_new(g, &o, &s), BRASA_OK);
@@ -97,10 +98,10 @@ static double difference(const result *a, const result *b)
 static void compare(const char *name, brasa_session_options o, int64_t parts, const int *sizes, int steps)
 {
     brasa_context *ctx = NULL;
-    CHECK_STATUS(brasa_context_new(&(brasa_context_options){.threads = 2}, &ctx), BRASA_OK);
+    CHECK_STATUS(brasa_context_new(&SIZED(brasa_context_options, .threads = 2), &ctx), BRASA_OK);
     brasa_graph *g = network(ctx);
     result whole = train_sizes(g, o, sizes, steps);
-    o.parts = parts;
+    o.micro_batches = parts;
     result split = train_sizes(g, o, sizes, steps);
     const double most = difference(&whole, &split);
     if (!(most <= 1e-6))
@@ -110,8 +111,8 @@ static void compare(const char *name, brasa_session_options o, int64_t parts, co
     CHECK_CLOSE(split.accuracy, whole.accuracy, 1e-6);
     CHECK_INT(split.memory.weights, whole.memory.weights);
     CHECK_INT(split.memory.optimizer, whole.memory.optimizer);
-    CHECK_INT(whole.memory.sums, 0);
-    CHECK(split.memory.sums > 0 && (o.freeze || split.memory.sums >= whole.memory.weights));
+    CHECK_INT(whole.memory.accumulated, 0);
+    CHECK(split.memory.accumulated > 0 && (o.freeze || split.memory.accumulated >= whole.memory.weights));
     CHECK(split.memory.transient < whole.memory.transient);
     free(whole.params);
     free(split.params);
@@ -154,7 +155,8 @@ TEST(adaptive_optimizers)
     static const int sizes[] = {BATCH, 5, BATCH};
     for (size_t i = 0; i < sizeof optimizers / sizeof optimizers[0]; i++) {
         CASE("%s", optimizers[i]);
-        compare(optimizers[i], (brasa_session_options){.optimizer = optimizers[i], .float64 = true}, 3, sizes, 3);
+        compare(optimizers[i], SIZED(brasa_session_options, .optimizer = optimizers[i], .float64 = true), 3, sizes,
+                3);
     }
 }
 
@@ -162,7 +164,7 @@ TEST(adaptive_optimizers)
 TEST(other_sizes)
 {
     static const int sizes[] = {BATCH, 8, 7, 3, 1, BATCH};
-    compare("other sizes", (brasa_session_options){.optimizer = "sgd lr=0.1 momentum=0.9"}, 3, sizes, 6);
+    compare("other sizes", SIZED(brasa_session_options, .optimizer = "sgd lr=0.1 momentum=0.9"), 3, sizes, 6);
 }
 
 TEST(train_step)
@@ -172,8 +174,11 @@ TEST(train_step)
     float loss[2][3], logits[BATCH * CLASSES];
     task t = task_new(CLASSES, PIXELS, BATCH, 0.5);
     for (int k = 0; k < 2; k++) {
-        const brasa_session_options o = {
-            .batch = BATCH, .optimizer = "sgd lr=0.1", .keep_gradients = true, .parts = k ? 4 : 0};
+        const brasa_session_options o = {.size = sizeof o,
+                                         .batch = BATCH,
+                                         .optimizer = "sgd lr=0.1",
+                                         .keep_gradients = true,
+                                         .micro_batches = k ? 4 : 0};
         REQUIRE(brasa_session_new(g, &o, &s[k]) == BRASA_OK);
         for (int i = 0; i < 3; i++) {
             task_fill(&t, i * BATCH);
@@ -209,15 +214,16 @@ TEST(checkpoint)
     const char *path = "test_batch_parts.safetensors";
     brasa_graph *g = network(NULL);
     brasa_session *s = NULL, *other = NULL;
-    brasa_load_report report;
+    brasa_load_report report = {.size = sizeof report};
     task t = task_new(CLASSES, PIXELS, BATCH, 0.5);
     task_fill(&t, 0);
-    const brasa_session_options o = {.batch = BATCH, .optimizer = "adam", .parts = 3};
+    const brasa_session_options o = {.size = sizeof o, .batch = BATCH, .optimizer = "adam", .micro_batches = 3};
     REQUIRE(brasa_session_new(g, &o, &s) == BRASA_OK);
     CHECK_STATUS(brasa_train_step(s, t.images, t.labels, NULL), BRASA_OK);
     CHECK_STATUS(brasa_session_save(s, path, BRASA_CHECKPOINT), BRASA_OK);
-    REQUIRE(brasa_session_new(g, &(brasa_session_options){.batch = BATCH, .optimizer = "adam"}, &other) == BRASA_OK);
-    const brasa_load_options all = {.what = BRASA_CHECKPOINT};
+    REQUIRE(brasa_session_new(g, &SIZED(brasa_session_options, .batch = BATCH, .optimizer = "adam"), &other) ==
+            BRASA_OK);
+    const brasa_load_options all = {.size = sizeof all, .what = BRASA_CHECKPOINT};
     CHECK_STATUS(brasa_session_load(other, path, &all, &report), BRASA_OK);
     CHECK_STATUS(brasa_session_load(s, path, &all, &report), BRASA_OK);
     CHECK_INT(brasa_session_steps(other), 1);
@@ -246,7 +252,8 @@ TEST(other_losses)
     float loss[2], part[2], wei[2][6];
     for (int k = 0; k < 2; k++) {
         brasa_session *s = NULL;
-        const brasa_session_options o = {.batch = 6, .optimizer = "sgd lr=0.1", .parts = k ? 3 : 1};
+        const brasa_session_options o = {
+            .size = sizeof o, .batch = 6, .optimizer = "sgd lr=0.1", .micro_batches = k ? 3 : 1};
         REQUIRE(brasa_session_new(g, &o, &s) == BRASA_OK);
         CHECK_STATUS(brasa_feed(s, "x", x, sizeof x), BRASA_OK);
         CHECK_STATUS(brasa_feed(s, "y", y, sizeof y), BRASA_OK);
@@ -286,9 +293,10 @@ TEST(profile)
     static char text[1 << 16];
     brasa_context *ctx = NULL;
     brasa_session *s = NULL;
-    CHECK_STATUS(brasa_context_new(&(brasa_context_options){.threads = 1}, &ctx), BRASA_OK);
+    CHECK_STATUS(brasa_context_new(&SIZED(brasa_context_options, .threads = 1), &ctx), BRASA_OK);
     brasa_graph *g = network(ctx);
-    const brasa_session_options o = {.batch = BATCH, .parts = 3, .kernels = "_ref", .optimizer = "sgd lr=0.1"};
+    const brasa_session_options o = {
+        .size = sizeof o, .batch = BATCH, .micro_batches = 3, .kernels = "_ref", .optimizer = "sgd lr=0.1"};
     CHECK_STATUS(brasa_session_new(g, &o, &s), BRASA_OK);
     task t = task_new(CLASSES, PIXELS, BATCH - 1, 0.5);
     task_fill(&t, 0);
@@ -301,7 +309,7 @@ TEST(profile)
         }
         CHECK_STATUS(brasa_session_explain(s, BRASA_EXPLAIN_PROFILE, keep_text, text), BRASA_OK);
     }
-    CHECK_HAS(text, "training, batch 11 in parts of 4, 1 thread: ");
+    CHECK_HAS(text, "training, batch 11 in micro-batches of 4, 1 thread: ");
     CHECK_HAS(text, "a step, mean of 2\n");
     CHECK_HAS(text, "  sgd_ref, 8\n");     /* weights and biases of four layers */
     CHECK_HAS(text, "  maxpool_ref, 2\n"); /* of parts of four samples and of three */
@@ -316,11 +324,12 @@ TEST(refused)
     CASE("batch norm");
     brasa_graph *g = brasa_graph_new(NULL);
     brasa_model_build(g, "tiny_resnet", 0);
-    refuse(g, (brasa_session_options){.batch = 4, .parts = 2}, "computes with the whole of it");
+    refuse(g, SIZED(brasa_session_options, .batch = 4, .micro_batches = 2), "computes with the whole of it");
     CASE("no multiple");
-    refuse(network(NULL), (brasa_session_options){.batch = 10, .parts = 3}, "10 cannot be split into 3 equal parts");
+    refuse(network(NULL), SIZED(brasa_session_options, .batch = 10, .micro_batches = 3),
+           "10 cannot be split into 3 equal micro-batches");
     CASE("negative");
-    refuse(network(NULL), (brasa_session_options){.batch = 10, .parts = -1}, "parts");
+    refuse(network(NULL), SIZED(brasa_session_options, .batch = 10, .micro_batches = -1), "micro_batches");
     CASE("weights that differ");
     g = brasa_graph_new(NULL);
     brasa_tensor x = brasa_dense(brasa_input_vector(g, "x", 3), 2);
@@ -328,5 +337,5 @@ TEST(refused)
     losses[0] = brasa_apply_n(g, both, 2, "softmax_cross_entropy weights=yes");
     losses[1] = brasa_apply_n(g, both, 2, "softmax_cross_entropy");
     brasa_set_loss(brasa_apply_n(g, losses, 2, "weighted_sum 1,1"));
-    refuse(g, (brasa_session_options){.batch = 4, .parts = 2}, "losses weigh classes differently");
+    refuse(g, SIZED(brasa_session_options, .batch = 4, .micro_batches = 2), "losses weigh classes differently");
 }

@@ -94,7 +94,7 @@ TEST(as_pytorch)
         CASE("%d", r);
         brasa_graph *g = network(rows[r].smoothing, r == 1); /* the option also wins over weights of the network */
         brasa_session *s =
-            open_session(g, (brasa_session_options){.class_weights = rows[r].weights, .class_weight_count = C});
+            open_session(g, SIZED(brasa_session_options, .class_weights = rows[r].weights, .class_weight_count = C));
         REQUIRE(s);
         check_row(&rows[r], s);
         brasa_session_free(s);
@@ -106,7 +106,7 @@ TEST(as_pytorch)
 TEST(of_the_network)
 {
     brasa_graph *g = network(0, true);
-    brasa_session *s = open_session(g, (brasa_session_options){0});
+    brasa_session *s = open_session(g, (brasa_session_options){.size = sizeof(brasa_session_options)});
     REQUIRE(s);
     CHECK_STATUS(brasa_param_set(s, "loss.class_weight", rows[0].weights, C), BRASA_OK);
     check_row(&rows[0], s);
@@ -118,10 +118,11 @@ TEST(of_the_network)
 TEST(in_evaluation)
 {
     float weights[C] = {0.5f, 2.0f, 1.25f}, loss = 0, unit[N][N] = {{0}};
-    brasa_memory plain, m;
+    brasa_memory plain = {.size = sizeof plain}, m = plain;
     brasa_graph *g = network(0, false);
-    brasa_session *without = open_session(g, (brasa_session_options){0});
-    brasa_session *s = open_session(g, (brasa_session_options){.class_weights = weights, .class_weight_count = C});
+    brasa_session *without = open_session(g, (brasa_session_options){.size = sizeof(brasa_session_options)});
+    brasa_session *s =
+        open_session(g, SIZED(brasa_session_options, .class_weights = weights, .class_weight_count = C));
     REQUIRE(s && without);
     memset(weights, 0, sizeof weights);
     for (int n = 0; n < N; n++)
@@ -154,7 +155,8 @@ TEST(refused)
         CASE("%s", cases[i].name);
         brasa_graph *g = network(0, false);
         brasa_session *s = NULL;
-        const brasa_session_options o = {.class_weights = cases[i].weights, .class_weight_count = cases[i].count};
+        const brasa_session_options o = {
+            .size = sizeof o, .class_weights = cases[i].weights, .class_weight_count = cases[i].count};
         CHECK(brasa_session_new(g, &o, &s) != BRASA_OK);
         CHECK_HAS(brasa_graph_error(g), cases[i].says);
         brasa_graph_free(g);
@@ -164,7 +166,7 @@ TEST(refused)
     brasa_session *s = NULL;
     brasa_tensor both[] = {brasa_dense(brasa_input_vector(g, "x", 2), 2), brasa_input_vector(g, "y", 2)};
     brasa_set_loss(brasa_apply_n(g, both, 2, "mse"));
-    const brasa_session_options o = {.class_weights = rows[0].weights, .class_weight_count = C};
+    const brasa_session_options o = {.size = sizeof o, .class_weights = rows[0].weights, .class_weight_count = C};
     CHECK_STATUS(brasa_session_new(g, &o, &s), BRASA_WRONG_STATE);
     CHECK_HAS(brasa_graph_error(g), "no loss of classes");
     brasa_graph_free(g);

@@ -4,7 +4,7 @@ torchvision has too, with running statistics that are not those of the start.
 Needs PyTorch and torchvision: in this Python, or in the one that BRASA_TORCH_PYTHON names.
 """
 import ctypes, importlib.util, os, subprocess, sys, tempfile, warnings
-from ctypes import byref, c_bool, c_char_p, c_double, c_float, c_int32, c_int64, c_uint64, c_void_p
+from ctypes import byref, c_bool, c_char_p, c_double, c_float, c_int32, c_int64, c_size_t, c_uint64, c_void_p
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "tools"))
 from checks import BUILD, SOURCE, check, finish, skip
@@ -35,11 +35,11 @@ def tool(*words):
 
 
 class SessionOptions(ctypes.Structure):
-    _fields_ = [("batch", c_int64), ("optimizer", c_char_p), ("schedule", c_char_p), ("clip_norm", c_double),
+    _fields_ = [("size", c_size_t), ("batch", c_int64), ("optimizer", c_char_p), ("schedule", c_char_p), ("clip_norm", c_double),
                 ("seed", c_uint64), ("inference", c_bool), ("plan_only", c_bool), ("float64", c_bool),
                 ("keep_gradients", c_bool), ("no_fusion", c_bool), ("no_inplace", c_bool), ("kernels", c_char_p),
                 ("freeze", c_char_p), ("class_weights", c_void_p), ("class_weight_count", c_int32),
-                ("parts", c_int64), ("deterministic", c_bool), ("tuning", c_void_p)]
+                ("micro_batches", c_int64), ("deterministic", c_bool), ("tuning", c_void_p)]
 
 
 class ModelInfo(ctypes.Structure):
@@ -71,7 +71,7 @@ class Session:
     def __init__(self, name, seed=0):
         self.graph, self.session = c_void_p(brasa.brasa_graph_new(None)), c_void_p()
         self.call(brasa.brasa_model_build(self.graph, name.encode(), CLASSES))
-        options = SessionOptions(batch=BATCH, seed=seed, inference=True)
+        options = SessionOptions(size=ctypes.sizeof(SessionOptions), batch=BATCH, seed=seed, inference=True)
         self.call(brasa.brasa_session_new(self.graph, byref(options), byref(self.session)))
 
     def call(self, status):

@@ -32,7 +32,8 @@ static void count_release(void *user, void *block)
 static brasa_context *counted_context(int *live)
 {
     brasa_context *ctx = NULL;
-    brasa_context_options o = {.threads = 1, .alloc = count_alloc, .release = count_release, .user = live};
+    brasa_context_options o = {
+        .size = sizeof o, .threads = 1, .alloc = count_alloc, .release = count_release, .user = live};
     *live = 0;
     CHECK_STATUS(brasa_context_new(&o, &ctx), BRASA_OK);
     return ctx;
@@ -41,16 +42,17 @@ static brasa_context *counted_context(int *live)
 TEST(context_options)
 {
     brasa_context *ctx = NULL;
-    CHECK_STATUS(brasa_context_new(&(brasa_context_options){.threads = -1}, &ctx), BRASA_BAD_ARGUMENT);
+    CHECK_STATUS(brasa_context_new(&SIZED(brasa_context_options, .threads = -1), &ctx), BRASA_BAD_ARGUMENT);
     CHECK(!ctx);
-    CHECK_STATUS(brasa_context_new(&(brasa_context_options){.alloc = count_alloc}, &ctx), BRASA_BAD_ARGUMENT);
-    CHECK_STATUS(brasa_context_new(&(brasa_context_options){.release = count_release}, &ctx), BRASA_BAD_ARGUMENT);
+    CHECK_STATUS(brasa_context_new(&SIZED(brasa_context_options, .alloc = count_alloc), &ctx), BRASA_BAD_ARGUMENT);
+    CHECK_STATUS(brasa_context_new(&SIZED(brasa_context_options, .release = count_release), &ctx),
+                 BRASA_BAD_ARGUMENT);
     CHECK_STATUS(brasa_context_new(NULL, &ctx), BRASA_OK);
     REQUIRE(ctx);
     CHECK(brasa_context_threads(ctx) >= 1);
     CHECK_TEXT(brasa_context_error(ctx), "");
     brasa_context_free(ctx);
-    CHECK_STATUS(brasa_context_new(&(brasa_context_options){.threads = 3}, &ctx), BRASA_OK);
+    CHECK_STATUS(brasa_context_new(&SIZED(brasa_context_options, .threads = 3), &ctx), BRASA_OK);
     CHECK_INT(brasa_context_threads(ctx), 3);
     brasa_context_free(ctx);
 }
@@ -510,7 +512,7 @@ static void check_explained(brasa_graph *g)
 {
     static char text[8192];
     brasa_session *s = NULL;
-    CHECK_STATUS(brasa_session_new(g, &(brasa_session_options){.batch = 512}, &s), BRASA_OK);
+    CHECK_STATUS(brasa_session_new(g, &SIZED(brasa_session_options, .batch = 512), &s), BRASA_OK);
     brasa_session_profile(s, true);
     const float data[512 * 4] = {0};
     const int32_t labels[512] = {0};

@@ -1,17 +1,17 @@
 """Trains mnist_cnn through the shared library with nothing but ctypes, on made-up digits: the loss must fall."""
 import ctypes, os, random
-from ctypes import POINTER, byref, c_bool, c_char_p, c_double, c_float, c_int32, c_int64, c_uint64, c_void_p
+from ctypes import POINTER, byref, c_bool, c_char_p, c_double, c_float, c_int32, c_int64, c_size_t, c_uint64, c_void_p
 
 BUILD = os.environ.get("BRASA_BUILD", os.path.join(os.path.dirname(__file__), "..", "build"))
 BATCH, STEPS = 8, 16
 
 
 class SessionOptions(ctypes.Structure):
-    _fields_ = [("batch", c_int64), ("optimizer", c_char_p), ("schedule", c_char_p), ("clip_norm", c_double),
+    _fields_ = [("size", c_size_t), ("batch", c_int64), ("optimizer", c_char_p), ("schedule", c_char_p), ("clip_norm", c_double),
                 ("seed", c_uint64), ("inference", c_bool), ("plan_only", c_bool), ("precision", c_int32), ("float64", c_bool),
                 ("keep_gradients", c_bool), ("no_fusion", c_bool), ("no_inplace", c_bool), ("kernels", c_char_p),
                 ("freeze", c_char_p), ("class_weights", c_void_p), ("class_weight_count", c_int32),
-                ("parts", c_int64), ("deterministic", c_bool), ("tuning", c_void_p)]
+                ("micro_batches", c_int64), ("deterministic", c_bool), ("tuning", c_void_p)]
 
 
 brasa = ctypes.CDLL(os.path.join(BUILD, "libbrasa.so"))
@@ -27,7 +27,7 @@ def call(status):
 
 call(brasa.brasa_model_build(graph, b"mnist_cnn", 0))
 assert brasa.brasa_graph_param_total(graph) == 1199882
-options = SessionOptions(batch=BATCH, optimizer=b"adam lr=0.002", seed=1)
+options = SessionOptions(size=ctypes.sizeof(SessionOptions), batch=BATCH, optimizer=b"adam lr=0.002", seed=1)
 call(brasa.brasa_session_new(graph, byref(options), byref(session)))
 
 losses = []

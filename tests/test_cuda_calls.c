@@ -65,7 +65,7 @@ static opened open_gpu(int index)
 {
     opened o = {.ctx = NULL};
     cudart.expected = index;
-    CHECK_STATUS(brasa_context_new(&(brasa_context_options){.threads = 1}, &o.ctx), BRASA_OK);
+    CHECK_STATUS(brasa_context_new(&SIZED(brasa_context_options, .threads = 1), &o.ctx), BRASA_OK);
     CHECK_STATUS(cuda_open(o.ctx, index, &o.d), BRASA_OK);
     o.step = (step){.kernel = &one_kernel, .node = &one_node, .queue = o.d->queue};
     return o;

@@ -156,7 +156,8 @@ static void open_one(const opening *o, const char *system_name, const char *pack
 {
     heap memory = {0};
     brasa_context *ctx;
-    brasa_context_options options = {.threads = 1, .alloc = heap_alloc, .release = heap_release, .user = &memory};
+    brasa_context_options options = {
+        .size = sizeof options, .threads = 1, .alloc = heap_alloc, .release = heap_release, .user = &memory};
     begin();
     CHECK_STATUS(brasa_context_new(&options, &ctx), BRASA_OK);
     cuda_queue queue = {.ctx = ctx};
@@ -300,7 +301,8 @@ TEST(no_memory)
 {
     heap memory = {0};
     brasa_context *ctx;
-    brasa_context_options options = {.threads = 1, .alloc = heap_alloc, .release = heap_release, .user = &memory};
+    brasa_context_options options = {
+        .size = sizeof options, .threads = 1, .alloc = heap_alloc, .release = heap_release, .user = &memory};
     begin();
     place("good", "system/libcudnn.so.9");
     place("good", "system/libcublasLt.so.13");

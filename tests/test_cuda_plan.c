@@ -146,12 +146,13 @@ static void check_plan(brasa_context *ctx, const plan_row *row)
 {
     brasa_graph *g = brasa_graph_new(ctx);
     brasa_session *s = NULL;
-    brasa_memory m;
-    const brasa_session_options o = {.batch = row->batch,
+    brasa_memory m = {.size = sizeof m};
+    const brasa_session_options o = {.size = sizeof o,
+                                     .batch = row->batch,
                                      .optimizer = row->optimizer,
                                      .precision = row->precision,
                                      .clip_norm = row->clip,
-                                     .parts = row->parts,
+                                     .micro_batches = row->parts,
                                      .plan_only = true};
     brasa_model_build(g, row->network, 3);
     if (brasa_session_new(g, &o, &s) != BRASA_OK)

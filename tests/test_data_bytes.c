@@ -111,7 +111,7 @@ TEST(bytes_of_a_picture_that_grew)
     const char *path = in_tree("grown/a/0.jpg");
     brasa_context *ctx = NULL;
     char spec[300], text[300];
-    brasa_context_new(&(brasa_context_options){.threads = 1}, &ctx);
+    brasa_context_new(&SIZED(brasa_context_options, .threads = 1), &ctx);
     const bool made = put_jpeg(ctx, path, 50, 40) && put_jpeg(ctx, in_tree("grown/a/1.jpg"), 40, 40);
     if (!made) {
         brasa_context_free(ctx);

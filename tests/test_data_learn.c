@@ -39,8 +39,10 @@ static double learn(brasa_context *ctx, feeder *f, const split *s, bool linear)
     loader *train = NULL, *held = NULL;
     brasa_tensor x = brasa_input(g, "image", 3, SIDE, SIDE);
     brasa_classify(linear ? brasa_flatten(x) : small_network(x), 3);
-    const brasa_session_options o = {
-        .batch = BATCH, .optimizer = linear ? "adam lr=0.0003" : "adam lr=0.003", .schedule = "cosine steps=350"};
+    const brasa_session_options o = {.size = sizeof o,
+                                     .batch = BATCH,
+                                     .optimizer = linear ? "adam lr=0.0003" : "adam lr=0.003",
+                                     .schedule = "cosine steps=350"};
     CHECK_STATUS(brasa_session_new(g, &o, &session), BRASA_OK);
     loader_options l = {.list = s->train, .count = s->trains, .batch = BATCH, .train = true, .seed = 1};
     CHECK_STATUS(loader_new(f, &l, &train), BRASA_OK);

@@ -209,7 +209,8 @@ TEST(bytes_are_known)
         const transform t = parsed("resize=40 crop=32");
         CASE("a budget of %d", (int)budgets[i]);
         brasa_context_new(
-            &(brasa_context_options){.threads = 1, .alloc = heap_alloc, .release = heap_release, .user = &h}, &ctx);
+            &SIZED(brasa_context_options, .threads = 1, .alloc = heap_alloc, .release = heap_release, .user = &h),
+            &ctx);
         REQUIRE(dataset_open(ctx, "synth:fire,n=30,size=64", &d) == BRASA_OK);
         const feeder_options fo = {.set = d, .transform = &t, .budget = budgets[i]};
         const loader_options lo = {.list = d->label, .count = d->count, .batch = 8, .train = true};
@@ -251,7 +252,7 @@ TEST(kept_before_the_crop)
     int of[3];
     const int32_t list[] = {0, 1, 2, 3};
     const transform t = parsed("resize=40 crop=32 random_crop");
-    brasa_context_new(&(brasa_context_options){.threads = 1}, &ctx);
+    brasa_context_new(&SIZED(brasa_context_options, .threads = 1), &ctx);
     for (int i = 0; i < 4; i++) {
         if (!put_jpeg(ctx, in_tree("whole/a/%d.jpg", i), rows[i].height, rows[i].width)) {
             brasa_context_free(ctx);
@@ -292,7 +293,8 @@ static brasa_status use_all(heap *h, const char *spec)
     const batch *b = NULL;
     dataset_report report = {0};
     const transform t = parsed("resize=40 crop=32");
-    const brasa_context_options c = {.threads = 1, .alloc = heap_alloc, .release = heap_release, .user = h};
+    const brasa_context_options c = {
+        .size = sizeof c, .threads = 1, .alloc = heap_alloc, .release = heap_release, .user = h};
     brasa_status status = brasa_context_new(&c, &ctx);
     if (status == BRASA_OK)
         status = dataset_open(ctx, spec, &d);
@@ -397,7 +399,7 @@ TEST(a_large_photo)
     const transform t = parsed("resize=256 crop=224");
     snprintf(spec, sizeof spec, "images:%s", in_tree("photo"));
     brasa_context_new(
-        &(brasa_context_options){.threads = 1, .alloc = heap_alloc, .release = heap_release, .user = &h}, &ctx);
+        &SIZED(brasa_context_options, .threads = 1, .alloc = heap_alloc, .release = heap_release, .user = &h), &ctx);
     REQUIRE(dataset_open(ctx, spec, &d) == BRASA_OK);
     CHECK_STATUS(dataset_read(d, ctx, 0, &p), BRASA_OK);
     CHECK_STATUS(transform_fixed(ctx, &t, &p, &spare), BRASA_OK);

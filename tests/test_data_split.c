@@ -21,7 +21,7 @@ static dataset *make_set(void)
     char name[300];
     dataset *d = NULL;
     if (!ctx)
-        brasa_context_new(&(brasa_context_options){.threads = 1}, &ctx);
+        brasa_context_new(&SIZED(brasa_context_options, .threads = 1), &ctx);
     snprintf(name, sizeof name, "csv:%s", in_tree("set.csv"));
     CHECK_STATUS(dataset_open(ctx, name, &d), BRASA_OK);
     return d;

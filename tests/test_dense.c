@@ -12,7 +12,8 @@ static void train(int channels, const char *kernels, float losses[STEPS])
     x = brasa_relu(brasa_apply(x, "dense 70"));
     brasa_apply(x, "classify %d", CLASSES);
     brasa_session *s = NULL;
-    brasa_session_options o = {.batch = BATCH, .optimizer = "sgd lr=0.1 momentum=0.9", .kernels = kernels};
+    brasa_session_options o = {
+        .size = sizeof o, .batch = BATCH, .optimizer = "sgd lr=0.1 momentum=0.9", .kernels = kernels};
     CHECK_STATUS(brasa_session_new(g, &o, &s), BRASA_OK);
     task t = task_new(CLASSES, channels * SIDE * SIDE, BATCH, 0.3);
     for (int i = 0; s && i < STEPS; i++) {

@@ -77,6 +77,7 @@ static brasa_session *train(brasa_context *ctx, void (*build)(brasa_graph *g), b
     brasa_graph *g = brasa_graph_new(ctx);
     brasa_session *s = NULL;
     build(g);
+    o.size = sizeof o;
     o.batch = BATCH;
     CHECK_STATUS(brasa_session_new(g, &o, &s), BRASA_OK);
     task t = task_new(CLASSES, PIXELS, BATCH, 0.3);
@@ -189,7 +190,7 @@ TEST(reads_parts)
 {
     const char *optimizer = "sgd lr=0.05 momentum=0.9";
     check_training("branches", build_branches, 1, 2, optimizer);
-    brasa_session *s = train(NULL, build_branches, (brasa_session_options){.optimizer = optimizer});
+    brasa_session *s = train(NULL, build_branches, SIZED(brasa_session_options, .optimizer = optimizer));
     int parts = 0;
     for (int i = 0; s && i < s->current->graph.nnodes; i++) {
         const node *n = &s->current->graph.nodes[i];
@@ -231,7 +232,8 @@ static int merged(const char *layer, int channels, int size, int batch, isa most
     brasa_session *s = NULL;
     ctx->isa = ctx->isa < most ? ctx->isa : most;
     brasa_apply(brasa_flatten(brasa_apply(brasa_input(g, "image", channels, size, size), "%s", layer)), "classify 5");
-    CHECK_STATUS(brasa_session_new(g, &(brasa_session_options){.batch = batch, .plan_only = true}, &s), BRASA_OK);
+    CHECK_STATUS(brasa_session_new(g, &SIZED(brasa_session_options, .batch = batch, .plan_only = true), &s),
+                 BRASA_OK);
     const int count = s ? count_nodes(&s->current->graph, &conv2d_update_op) : -1;
     forget(s);
     brasa_context_free(ctx);
@@ -561,7 +563,7 @@ TEST(no_room_for_the_gradient)
     brasa_graph *g = brasa_graph_new(NULL);
     brasa_session *s = NULL;
     CHECK_STATUS(brasa_model_build(g, "vgg16", 0), BRASA_OK);
-    CHECK_STATUS(brasa_session_new(g, &(brasa_session_options){.batch = 1, .plan_only = true}, &s), BRASA_OK);
+    CHECK_STATUS(brasa_session_new(g, &SIZED(brasa_session_options, .batch = 1, .plan_only = true), &s), BRASA_OK);
     REQUIRE(s);
     const graph *made = &s->current->graph;
     int64_t largest = 0;

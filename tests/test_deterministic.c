@@ -12,10 +12,14 @@ static void *train(const char *model, int threads, int pixels, size_t *bytes)
     void *copy = NULL;
     brasa_context *ctx = NULL;
     brasa_session *s = NULL;
-    CHECK_STATUS(brasa_context_new(&(brasa_context_options){.threads = threads}, &ctx), BRASA_OK);
+    CHECK_STATUS(brasa_context_new(&SIZED(brasa_context_options, .threads = threads), &ctx), BRASA_OK);
     brasa_graph *g = brasa_graph_new(ctx);
-    const brasa_session_options o = {
-        .batch = BATCH, .optimizer = "sgd lr=0.05 momentum=0.9", .clip_norm = 5, .seed = 2, .deterministic = true};
+    const brasa_session_options o = {.size = sizeof o,
+                                     .batch = BATCH,
+                                     .optimizer = "sgd lr=0.05 momentum=0.9",
+                                     .clip_norm = 5,
+                                     .seed = 2,
+                                     .deterministic = true};
     CHECK_STATUS(brasa_model_build(g, model, 10), BRASA_OK);
     CHECK_STATUS(brasa_session_new(g, &o, &s), BRASA_OK);
     task t = task_new(10, pixels, BATCH, 0.5);

@@ -120,7 +120,7 @@ static brasa_context *cpu(void)
 
 static run run_start(brasa_context *ctx, const struct network *n, brasa_session_options o)
 {
-    brasa_model_info info = {.classes = CLASSES, .input = {3, SIZE, SIZE}};
+    brasa_model_info info = {.size = sizeof info, .classes = CLASSES, .input = {3, SIZE, SIZE}};
     for (int i = 0; !n->build && brasa_model_at(i, &info) && strcmp(info.name, n->name) != 0; i++)
         continue;
     const int pixels = info.input[0] * (info.input[1] ? info.input[1] * info.input[2] : 1);
@@ -186,7 +186,7 @@ static int64_t count_of(const brasa_param_info *p)
 static float *gradients(const run *r, int64_t *total)
 {
     float *all = NULL;
-    brasa_param_info p;
+    brasa_param_info p = {.size = sizeof p};
     *total = 0;
     for (int i = 0; brasa_graph_param_at(r->g, i, &p); i++) {
         char name[200];
@@ -205,7 +205,7 @@ static void compare_gradients(const run *a, const run *b, double bound)
 {
     int64_t total, same;
     float *got = gradients(a, &total), *want = gradients(b, &same);
-    brasa_param_info p;
+    brasa_param_info p = {.size = sizeof p};
     const double scale = norm(want, NULL, total);
     CHECK_INT(total, same);
     for (int64_t i = 0, at = 0; brasa_graph_param_at(a->g, (int32_t)i, &p); i++)
@@ -224,7 +224,8 @@ static void compare_gradients(const run *a, const run *b, double bound)
 static void check_network(const struct network *n, const device_row *row)
 {
     const bounds b = bounds_of(row->precision);
-    brasa_session_options o = {.batch = BATCH, .optimizer = "sgd lr=0.01", .seed = 3, .keep_gradients = true};
+    brasa_session_options o = {
+        .size = sizeof o, .batch = BATCH, .optimizer = "sgd lr=0.01", .seed = 3, .keep_gradients = true};
     run want = run_start(cpu(), n, o);
     o.precision = row->precision;
     run got = run_start(device_context(), n, o);
@@ -300,8 +301,11 @@ TEST(optimizers)
     DEVICE_ONLY();
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         CASE("%s, %s, clip %g", rows[i].optimizer, rows[i].schedule ? rows[i].schedule : "constant", rows[i].clip);
-        const brasa_session_options o = {
-            .batch = 5, .optimizer = rows[i].optimizer, .schedule = rows[i].schedule, .clip_norm = rows[i].clip};
+        const brasa_session_options o = {.size = sizeof o,
+                                         .batch = 5,
+                                         .optimizer = rows[i].optimizer,
+                                         .schedule = rows[i].schedule,
+                                         .clip_norm = rows[i].clip};
         run before = run_start(cpu(), &mnist, o), want = run_start(cpu(), &mnist, o),
             got = run_start(device_context(), &mnist, o);
         if (before.s && want.s && got.s) {
@@ -324,12 +328,12 @@ TEST(settings)
     for (int i = 0; i < 3; i++) {
         static const char *const names[] = {"parts of a batch", "weights of classes", "frozen layers"};
         CASE("%s", names[i]);
-        brasa_session_options o = {.batch = 12, .optimizer = "sgd lr=0.05 momentum=0.9"};
+        brasa_session_options o = {.size = sizeof o, .batch = 12, .optimizer = "sgd lr=0.05 momentum=0.9"};
         o.class_weights = i == 1 ? weights : NULL;
         o.class_weight_count = i == 1 ? CLASSES : 0;
         o.freeze = i == 2 ? "first.*" : NULL;
         run before = run_start(cpu(), &pools, o), want = run_start(cpu(), &pools, o);
-        o.parts = i == 0 ? 3 : 0;
+        o.micro_batches = i == 0 ? 3 : 0;
         run got = run_start(device_context(), &pools, o);
         if (before.s && want.s && got.s) {
             const double loss = run_steps(&want, 2);
@@ -369,8 +373,10 @@ TEST(repeats)
     for (const device_row *row = device_wanted_rows(); row->name; row++)
         for (int i = 0; i < NETWORKS; i++) {
             CASE("%s in %s", networks[i].name, row->name);
-            const brasa_session_options o = {
-                .batch = BATCH, .optimizer = "sgd lr=0.01 momentum=0.9", .precision = row->precision};
+            const brasa_session_options o = {.size = sizeof o,
+                                             .batch = BATCH,
+                                             .optimizer = "sgd lr=0.01 momentum=0.9",
+                                             .precision = row->precision};
             run a = run_start(device_context(), &networks[i], o), b = run_start(device_context(), &networks[i], o);
             if (a.s && b.s) {
                 run_steps(&a, 4);
@@ -393,12 +399,12 @@ TEST(repeats)
 TEST(checkpoints_move)
 {
     const struct network residual = {"residual", build_residual};
-    const brasa_load_options all = {.what = BRASA_CHECKPOINT};
+    const brasa_load_options all = {.size = sizeof all, .what = BRASA_CHECKPOINT};
     DEVICE_ONLY();
     for (int there = 0; there < 2; there++) {
         CASE(there ? "from the CPU" : "to the CPU");
         const char *path = in_folder("moved.safetensors");
-        const brasa_session_options o = {.batch = BATCH, .optimizer = "adam lr=0.01"};
+        const brasa_session_options o = {.size = sizeof o, .batch = BATCH, .optimizer = "adam lr=0.01"};
         run a = run_start(there ? cpu() : device_context(), &residual, o);
         run b = run_start(there ? device_context() : cpu(), &residual, o);
         if (a.s && b.s) {
@@ -417,8 +423,8 @@ TEST(parameters)
 {
     const struct network residual = {"residual", build_residual};
     DEVICE_ONLY();
-    run r = run_start(device_context(), &residual, (brasa_session_options){.batch = BATCH});
-    brasa_param_info p;
+    run r = run_start(device_context(), &residual, SIZED(brasa_session_options, .batch = BATCH));
+    brasa_param_info p = {.size = sizeof p};
     for (int i = 0; r.s && brasa_graph_param_at(r.g, i, &p); i++) {
         const int64_t count = count_of(&p);
         float *x = calloc((size_t)count, sizeof *x), *y = calloc((size_t)count, sizeof *y);
@@ -444,7 +450,7 @@ static brasa_context *device_of_its_own(void)
 static void compare_contexts(brasa_context *first, brasa_context *second, const struct network *n,
                              const brasa_tuning *record)
 {
-    const brasa_session_options o = {.batch = BATCH, .precision = BRASA_BF16, .tuning = record};
+    const brasa_session_options o = {.size = sizeof o, .batch = BATCH, .precision = BRASA_BF16, .tuning = record};
     run a = run_start(first, n, o), b = run_start(second, n, o);
     run_steps(&a, 3);
     run_steps(&b, 3);
@@ -466,9 +472,10 @@ TEST(choices)
     for (int i = 0; i < NETWORKS; i++) {
         CASE("%s", networks[i].name);
         const char *path = in_folder("engines.txt");
-        const brasa_tuning clock = {.measure = true}, record = {.record = path};
-        const brasa_tuning another = {.record = in_folder("nothing.txt")};
-        brasa_session_options o = {.batch = BATCH, .precision = BRASA_BF16, .tuning = &clock};
+        const brasa_tuning clock = {.size = sizeof clock, .measure = true},
+                           record = {.size = sizeof record, .record = path};
+        const brasa_tuning another = {.size = sizeof another, .record = in_folder("nothing.txt")};
+        brasa_session_options o = {.size = sizeof o, .batch = BATCH, .precision = BRASA_BF16, .tuning = &clock};
         brasa_context *first = device_of_its_own(), *second = device_of_its_own(), *third = device_of_its_own();
         run a = run_start(first, &networks[i], o);
         o.tuning = &record;
@@ -498,7 +505,7 @@ TEST(clocks)
     enum { TIMES = 5 };
     const struct network residual = {"residual", build_residual};
     DEVICE_ONLY();
-    run r = run_start(device_context(), &residual, (brasa_session_options){.batch = BATCH});
+    run r = run_start(device_context(), &residual, SIZED(brasa_session_options, .batch = BATCH));
     run_steps(&r, 3);
     const program *p = r.s ? r.s->current : NULL;
     /* These tensors are small; a GPU in software takes its time, of which other tests take some. */

@@ -280,7 +280,7 @@ static int copies_of_weights(const run *r)
 /* From one session to another by a file. */
 static void hand_over(run *from, run *to)
 {
-    const brasa_load_options all = {.what = BRASA_CHECKPOINT};
+    const brasa_load_options all = {.size = sizeof all, .what = BRASA_CHECKPOINT};
     const char *path = in_folder("handed_over.safetensors");
     CHECK_STATUS(brasa_session_save(from->s, path, BRASA_CHECKPOINT), BRASA_OK);
     CHECK_STATUS(brasa_session_load(to->s, path, &all, NULL), BRASA_OK);
@@ -300,7 +300,7 @@ TEST(sessions)
         float x[STEPS] = {0}, y[STEPS] = {0};
         snprintf(optimizer, sizeof optimizer, "%s %s", rows[i].name, rows[i].settings);
         CASE("%s", optimizer);
-        brasa_session_options o = {.optimizer = optimizer};
+        brasa_session_options o = {.size = sizeof o, .optimizer = optimizer};
         run between = run_start(cpu, o);
         o.precision = BRASA_BF16;
         run a = run_start(device_context(), o), b = run_start(device_context(), o);
@@ -425,7 +425,8 @@ TEST(large_dense)
         if (!in_share(i))
             continue;
         CASE("%d x %d, batch %d, %s, %s", l->inputs, l->outputs, l->batch, l->optimizer, l->kernel);
-        brasa_session_options o = {.optimizer = l->optimizer, .precision = l->precision, .kernels = l->kernels};
+        brasa_session_options o = {
+            .size = sizeof o, .optimizer = l->optimizer, .precision = l->precision, .kernels = l->kernels};
         run got = dense_start(l->inputs, l->outputs, l->batch, o);
         o.kernels = NULL;
         o.no_fusion = true;
@@ -455,10 +456,10 @@ TEST(choice_of_large_dense)
     char *before = word ? strdup(word) : NULL;
     unsetenv("BRASA_TUNE");
     setenv("BRASA_CACHE", "off", 1);
-    const brasa_tuning clock = {.measure = true};
-    run r =
-        dense_start(16384, 1100, 16,
-                    (brasa_session_options){.optimizer = "sgd lr=0.1", .precision = BRASA_BF16, .tuning = &clock});
+    const brasa_tuning clock = {.size = sizeof clock, .measure = true};
+    run r = dense_start(
+        16384, 1100, 16,
+        SIZED(brasa_session_options, .optimizer = "sgd lr=0.1", .precision = BRASA_BF16, .tuning = &clock));
     const node *n = r.s ? node_of(&r, "dense_update", "large") : NULL;
     device_choice c;
     if (CHECK(n && n->kernel->choice && n->kernel->choice(n->state, &c)))
@@ -478,7 +479,7 @@ TEST(numbers_of_all_kinds)
     enum { NUMBERS = 16 * 3 * 9 };
     float x[NUMBERS] = {0}, y[NUMBERS];
     DEVICE_ONLY();
-    run r = run_start(device_context(), (brasa_session_options){.precision = BRASA_BF16});
+    run r = run_start(device_context(), SIZED(brasa_session_options, .precision = BRASA_BF16));
     memcpy(x, kinds, sizeof kinds);
     if (r.s) {
         CHECK_STATUS(brasa_param_set(r.s, "first.weight", x, NUMBERS), BRASA_OK);

@@ -160,7 +160,7 @@ TEST(optimizers_that_a_dialect_lacks)
         brasa_graph *g = open_graph(refused[k][0]);
         brasa_session *s = NULL;
         brasa_classify(brasa_input_vector(g, "x", 3), 2);
-        CHECK(brasa_session_new(g, &(brasa_session_options){.optimizer = refused[k][1]}, &s) != BRASA_OK);
+        CHECK(brasa_session_new(g, &SIZED(brasa_session_options, .optimizer = refused[k][1]), &s) != BRASA_OK);
         CHECK_HAS(brasa_graph_error(g), refused[k][0]);
         brasa_session_free(s);
         brasa_graph_free(g);

@@ -20,7 +20,7 @@ static brasa_graph *network(brasa_context *ctx, int channels, int side)
 static float *read_params(brasa_graph *g, brasa_session *s)
 {
     float *all = calloc((size_t)brasa_graph_param_total(g), sizeof *all);
-    brasa_param_info p;
+    brasa_param_info p = {.size = sizeof p};
     for (int64_t i = 0, at = 0; all && brasa_graph_param_at(g, (int32_t)i, &p); i++) {
         int64_t count = 1;
         for (int d = 0; d < p.rank; d++)
@@ -53,7 +53,8 @@ static float *as_stored(const brasa_session *s, const task *t, const shape *of, 
 static float *train(brasa_graph *g, int channels, int64_t parts, bool stored, float *loss)
 {
     brasa_session *s = NULL;
-    const brasa_session_options o = {.batch = BATCH, .parts = parts, .seed = 3, .optimizer = "sgd lr=0.1"};
+    const brasa_session_options o = {
+        .size = sizeof o, .batch = BATCH, .micro_batches = parts, .seed = 3, .optimizer = "sgd lr=0.1"};
     CHECK_STATUS(brasa_session_new(g, &o, &s), BRASA_OK);
     for (int i = 0; s && i < STEPS; i++) {
         const int size = i % 2 ? BATCH - 1 : BATCH, pixels = channels * SIDE * SIDE;
@@ -91,13 +92,13 @@ TEST(first_layers)
 {
     static const int channels[] = {1, 3, 16, 20};
     brasa_context *ctx = NULL;
-    CHECK_STATUS(brasa_context_new(&(brasa_context_options){.threads = 2}, &ctx), BRASA_OK);
+    CHECK_STATUS(brasa_context_new(&SIZED(brasa_context_options, .threads = 2), &ctx), BRASA_OK);
     const bool blocks = library_onednn() && ctx->isa >= ISA_AVX2;
     for (size_t c = 0; c < sizeof channels / sizeof channels[0]; c++) {
         CASE("%d channels", channels[c]);
         brasa_graph *g = network(ctx, channels[c], SIDE);
         brasa_session *s = NULL;
-        CHECK_STATUS(brasa_session_new(g, &(brasa_session_options){.batch = BATCH}, &s), BRASA_OK);
+        CHECK_STATUS(brasa_session_new(g, &SIZED(brasa_session_options, .batch = BATCH), &s), BRASA_OK);
         REQUIRE(s);
         const layout l = session_input_layout(s, "image");
         CHECK_INT(layout_plain(&l), !blocks || channels[c] < 4);
@@ -105,7 +106,7 @@ TEST(first_layers)
             CHECK_STATUS(brasa_use(s, train, BATCH + 1), BRASA_OK);
             CHECK_INT(reorders_of_inputs(&s->current->graph), 0);
         }
-        CHECK_STATUS(session_feed(s, "image", NULL, 7), BRASA_BAD_SHAPE);
+        CHECK_STATUS(session_feed(s, "image", "", 7), BRASA_BAD_SHAPE);
         brasa_session_free(s);
         float loss[4] = {0};
         for (int way = 0; way < 2; way++) {
@@ -135,7 +136,7 @@ static float *load_and_train(brasa_context *ctx, brasa_graph *g, const layout *l
     brasa_session *s = NULL;
     fields_set_defaults(transform_fields, &t);
     t.flip = FLIP_HORIZONTAL;
-    CHECK_STATUS(brasa_session_new(g, &(brasa_session_options){.batch = 1, .optimizer = "adam"}, &s), BRASA_OK);
+    CHECK_STATUS(brasa_session_new(g, &SIZED(brasa_session_options, .batch = 1, .optimizer = "adam"), &s), BRASA_OK);
     CHECK_STATUS(dataset_open(ctx, "synth:cifar10,n=24", &d), BRASA_OK);
     graph *first = &s->programs->graph;
     first->values[graph_find(first, "image")].layout = *l;
@@ -168,7 +169,7 @@ TEST(loaders)
         {.nblocks = 1, .axis = {1}, .block = {8}},
     };
     brasa_context *ctx = NULL;
-    CHECK_STATUS(brasa_context_new(&(brasa_context_options){.threads = 2}, &ctx), BRASA_OK);
+    CHECK_STATUS(brasa_context_new(&SIZED(brasa_context_options, .threads = 2), &ctx), BRASA_OK);
     brasa_graph *g = network(ctx, 3, 32);
     float *plain = load_and_train(ctx, g, &(layout){0});
     for (int i = 0; i < 2; i++) {

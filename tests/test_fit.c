@@ -14,8 +14,9 @@ static brasa_graph *model(const char *name)
 static brasa_memory plan(brasa_graph *g, int64_t batch, int64_t parts)
 {
     brasa_session *s = NULL;
-    brasa_memory m = {0};
-    const brasa_session_options o = {.batch = batch, .optimizer = OPTIMIZER, .parts = parts, .plan_only = true};
+    brasa_memory m = {.size = sizeof m};
+    const brasa_session_options o = {
+        .size = sizeof o, .batch = batch, .optimizer = OPTIMIZER, .micro_batches = parts, .plan_only = true};
     CHECK_STATUS(brasa_session_new(g, &o, &s), BRASA_OK);
     if (s)
         CHECK_STATUS(brasa_session_memory(s, &m), BRASA_OK);
@@ -40,7 +41,7 @@ static void check_fit(const char *name, int64_t batch, fit_budget b)
 {
     brasa_graph *g = model(name);
     fit f;
-    const brasa_session_options o = {.batch = batch, .optimizer = OPTIMIZER};
+    const brasa_session_options o = {.size = sizeof o, .batch = batch, .optimizer = OPTIMIZER};
     CHECK_STATUS(fit_batch(g, &o, &b, &f), BRASA_OK);
     const brasa_memory whole = plan(g, batch, 1), most = plan(g, f.most ? f.most : 1, 1),
                        more = plan(g, f.most + 1, 1);
@@ -87,10 +88,11 @@ TEST(batch_norm)
 {
     brasa_graph *g = model("tiny_resnet");
     fit f;
-    CHECK_STATUS(fit_batch(g, &(brasa_session_options){.batch = 64}, &(fit_budget){.bytes = 1 << 20}, &f), BRASA_OK);
+    CHECK_STATUS(fit_batch(g, &SIZED(brasa_session_options, .batch = 64), &(fit_budget){.bytes = 1 << 20}, &f),
+                 BRASA_OK);
     CHECK(!f.fits);
     CHECK_INT(f.parts, 0);
-    CHECK_HAS(f.why, "cannot be split into parts: batchnorm");
+    CHECK_HAS(f.why, "cannot be split into micro-batches: batchnorm");
     brasa_graph_free(g);
 }
 
@@ -98,10 +100,12 @@ TEST(anything_fits)
 {
     brasa_graph *g = model("letter_mlp");
     fit f;
-    CHECK_STATUS(fit_batch(g, &(brasa_session_options){0}, &(fit_budget){.bytes = UINT64_C(1) << 50}, &f), BRASA_OK);
+    CHECK_STATUS(fit_batch(g, &(brasa_session_options){.size = sizeof(brasa_session_options)},
+                           &(fit_budget){.bytes = UINT64_C(1) << 50}, &f),
+                 BRASA_OK);
     CHECK(f.fits);
     CHECK_INT(f.most, FIT_MOST_SAMPLES);
-    CHECK_STATUS(fit_batch(g, &(brasa_session_options){.optimizer = "sdg"}, &(fit_budget){.bytes = 1}, &f),
+    CHECK_STATUS(fit_batch(g, &SIZED(brasa_session_options, .optimizer = "sdg"), &(fit_budget){.bytes = 1}, &f),
                  BRASA_NOT_FOUND);
     brasa_graph_free(g);
 }
@@ -121,8 +125,8 @@ TEST(account)
         CHECK(m.activations > 0 && m.activations < m.transient);
         CHECK(m.gradients > 0 && m.gradients < m.transient);
         CHECK(m.workspace < m.transient);
-        CHECK_INT(m.weights + m.buffers + m.optimizer + m.sums + m.transient + 64, m.total);
-        CHECK_INT(m.sums > 0, rows[i].parts > 1);
+        CHECK_INT(m.weights + m.buffers + m.optimizer + m.accumulated + m.transient + 64, m.total);
+        CHECK_INT(m.accumulated > 0, rows[i].parts > 1);
         brasa_graph_free(g);
     }
 }

@@ -41,7 +41,7 @@ static bool train(trained *t, const char *freeze, int steps)
 {
     *t = (trained){.graph = network()};
     const brasa_session_options o = {
-        .batch = BATCH, .optimizer = "sgd lr=0.1 momentum=0.9", .seed = 3, .freeze = freeze};
+        .size = sizeof o, .batch = BATCH, .optimizer = "sgd lr=0.1 momentum=0.9", .seed = 3, .freeze = freeze};
     if (brasa_session_new(t->graph, &o, &t->session) != BRASA_OK) {
         CHECK_TEXT(brasa_graph_error(t->graph), "");
         return false;
@@ -130,7 +130,7 @@ TEST(more_steps)
 TEST(memory)
 {
     static trained whole, t;
-    brasa_memory a, b;
+    brasa_memory a = {.size = sizeof a}, b = a;
     REQUIRE(train(&whole, NULL, 0) && train(&t, "features.*", 0));
     CHECK_STATUS(brasa_session_memory(whole.session, &a), BRASA_OK);
     CHECK_STATUS(brasa_session_memory(t.session, &b), BRASA_OK);
@@ -158,7 +158,7 @@ TEST(refused)
         brasa_graph *g = network();
         brasa_session *s = NULL;
         CASE("'%s'", rows[r].list);
-        CHECK(brasa_session_new(g, &(brasa_session_options){.freeze = rows[r].list}, &s) != BRASA_OK);
+        CHECK(brasa_session_new(g, &SIZED(brasa_session_options, .freeze = rows[r].list), &s) != BRASA_OK);
         CHECK_HAS(brasa_graph_error(g), rows[r].says);
         brasa_graph_free(g);
     }

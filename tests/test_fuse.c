@@ -482,8 +482,11 @@ static results train_and_evaluate(void (*build)(brasa_graph *g), int classes, in
     brasa_graph *g = brasa_graph_new(NULL);
     build(g);
     brasa_session *s = NULL;
-    brasa_session_options o = {
-        .batch = BATCH, .optimizer = "sgd lr=0.05 momentum=0.9", .no_fusion = no_fusion, .kernels = kernels};
+    brasa_session_options o = {.size = sizeof o,
+                               .batch = BATCH,
+                               .optimizer = "sgd lr=0.05 momentum=0.9",
+                               .no_fusion = no_fusion,
+                               .kernels = kernels};
     CHECK_STATUS(brasa_session_new(g, &o, &s), BRASA_OK);
     task t = task_new(classes, pixels, BATCH, 0.3);
     for (int i = 0; s && i < STEPS; i++) {

@@ -130,7 +130,7 @@ TEST(names_taken)
     brasa_graph_scope(g, "right/");
     brasa_apply(x, "conv 3 3 name=a");
     CHECK_STATUS(brasa_graph_status(g), BRASA_OK);
-    brasa_param_info info;
+    brasa_param_info info = {.size = sizeof info};
     CHECK(brasa_graph_param_at(g, 2, &info));
     CHECK_TEXT(info.name, "right/a.weight");
     CHECK(!brasa_graph_param_at(g, 4, &info));
@@ -262,11 +262,13 @@ TEST(options_refused)
     for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++) {
         CASE("%s", rows[r].word);
         brasa_context *ctx = NULL;
-        CHECK_STATUS(brasa_context_new(&(brasa_context_options){.alloc = alloc_little, .release = release}, &ctx),
-                     BRASA_OK);
+        CHECK_STATUS(
+            brasa_context_new(&SIZED(brasa_context_options, .alloc = alloc_little, .release = release), &ctx),
+            BRASA_OK);
         brasa_graph *g = small_net(ctx, false);
         brasa_session *s = NULL;
         brasa_session_options o = rows[r].o;
+        o.size = sizeof o;
         if (!o.optimizer)
             o.optimizer = "sgd lr=0.1";
         CHECK_STATUS(brasa_session_new(g, &o, &s), rows[r].status);
@@ -283,9 +285,9 @@ TEST(nothing_to_train)
     brasa_session *s = NULL;
     brasa_graph *g = brasa_graph_new(NULL);
     brasa_output(brasa_relu(image_input(g)), "out");
-    CHECK_STATUS(brasa_session_new(g, &(brasa_session_options){.optimizer = "sgd lr=1"}, &s), BRASA_WRONG_STATE);
+    CHECK_STATUS(brasa_session_new(g, &SIZED(brasa_session_options, .optimizer = "sgd lr=1"), &s), BRASA_WRONG_STATE);
     CHECK_HAS(brasa_graph_error(g), "loss");
-    CHECK_STATUS(brasa_session_new(g, &(brasa_session_options){.inference = true}, &s), BRASA_OK);
+    CHECK_STATUS(brasa_session_new(g, &SIZED(brasa_session_options, .inference = true), &s), BRASA_OK);
     brasa_session_free(s);
     brasa_tensor y = brasa_relu(image_input(g));
     (void)y;
@@ -294,7 +296,7 @@ TEST(nothing_to_train)
     g = brasa_graph_new(NULL);
     brasa_tensor x = image_input(g), both[] = {x, brasa_relu(x)};
     brasa_set_loss(brasa_apply_n(g, both, 2, "mse"));
-    CHECK_STATUS(brasa_session_new(g, &(brasa_session_options){.optimizer = "sgd lr=1"}, &s), BRASA_WRONG_STATE);
+    CHECK_STATUS(brasa_session_new(g, &SIZED(brasa_session_options, .optimizer = "sgd lr=1"), &s), BRASA_WRONG_STATE);
     CHECK_HAS(brasa_graph_error(g), "parameter");
     brasa_graph_free(g);
 }
@@ -302,7 +304,7 @@ TEST(nothing_to_train)
 TEST(feeding_and_fetching)
 {
     brasa_graph *g = small_net(NULL, false);
-    brasa_session *s = session_of(g, (brasa_session_options){.batch = N, .optimizer = "sgd lr=0.1"});
+    brasa_session *s = session_of(g, SIZED(brasa_session_options, .batch = N, .optimizer = "sgd lr=0.1"));
     REQUIRE(s);
     float loss = 0, many[N * CLASSES];
     fill(0);
@@ -351,7 +353,7 @@ TEST(feeding_and_fetching)
 TEST(stale_memory_is_not_handed_out)
 {
     brasa_graph *g = small_net(NULL, true);
-    brasa_session *s = session_of(g, (brasa_session_options){.batch = N, .optimizer = "sgd lr=0.1"});
+    brasa_session *s = session_of(g, SIZED(brasa_session_options, .batch = N, .optimizer = "sgd lr=0.1"));
     REQUIRE(s);
     float loss, before;
     fill(0);
@@ -397,7 +399,7 @@ TEST(plain_plans_give_the_same_bits)
 {
     brasa_graph *g = small_net(NULL, true);
     float losses[3], weights[6 * 27], plain_losses[3], plain_weights[6 * 27];
-    brasa_session_options o = {.no_fusion = true, .no_inplace = true, .kernels = "_ref"};
+    brasa_session_options o = {.size = sizeof o, .no_fusion = true, .no_inplace = true, .kernels = "_ref"};
     train_three(g, o, plain_losses, plain_weights);
     for (int way = 0; way < 3; way++) {
         CASE("fusion %s, in place %s", way == 1 ? "off" : "on", way == 2 ? "off" : "on");
@@ -415,12 +417,12 @@ TEST(sessions_share_a_graph)
 {
     brasa_graph *g = small_net(NULL, true);
     float alone[3], beside[3], weights[6 * 27], loss;
-    train_three(g, (brasa_session_options){0}, alone, weights);
-    brasa_session *other = session_of(g, (brasa_session_options){.batch = 8, .optimizer = "adam", .seed = 77});
+    train_three(g, (brasa_session_options){.size = sizeof(brasa_session_options)}, alone, weights);
+    brasa_session *other = session_of(g, SIZED(brasa_session_options, .batch = 8, .optimizer = "adam", .seed = 77));
     REQUIRE(other);
     fill(5);
     CHECK_STATUS(brasa_train_step(other, images, labels, &loss), BRASA_OK);
-    train_three(g, (brasa_session_options){0}, beside, weights);
+    train_three(g, (brasa_session_options){.size = sizeof(brasa_session_options)}, beside, weights);
     CHECK(memcmp(alone, beside, sizeof alone) == 0);
     CHECK_INT(brasa_session_steps(other), 1);
     brasa_session_free(other);
@@ -432,7 +434,7 @@ TEST(evaluation_and_training)
     for (int noisy = 0; noisy < 2; noisy++) {
         CASE(noisy ? "with dropout and batch norm they differ" : "without dropout and batch norm they agree");
         brasa_graph *g = small_net(NULL, noisy);
-        brasa_session *s = session_of(g, (brasa_session_options){.batch = N, .optimizer = "sgd lr=0.1"});
+        brasa_session *s = session_of(g, SIZED(brasa_session_options, .batch = N, .optimizer = "sgd lr=0.1"));
         REQUIRE(s);
         float evaluated, again, trained, after;
         fill(1);
@@ -452,8 +454,8 @@ TEST(evaluation_and_training)
 TEST(inference)
 {
     brasa_graph *g = small_net(NULL, true);
-    brasa_session *s = session_of(g, (brasa_session_options){.batch = N, .inference = true, .seed = 3});
-    brasa_session *full = session_of(g, (brasa_session_options){.batch = N, .optimizer = "adam", .seed = 3});
+    brasa_session *s = session_of(g, SIZED(brasa_session_options, .batch = N, .inference = true, .seed = 3));
+    brasa_session *full = session_of(g, SIZED(brasa_session_options, .batch = N, .optimizer = "adam", .seed = 3));
     REQUIRE(s && full);
     float mine[N * CLASSES], theirs[N * CLASSES], loss;
     fill(2);
@@ -466,7 +468,7 @@ TEST(inference)
     CHECK_STATUS(brasa_eval_step(full, images, labels, N, &loss, NULL), BRASA_OK);
     CHECK_STATUS(brasa_fetch(full, "logits", theirs, sizeof theirs), BRASA_OK);
     CHECK(memcmp(mine, theirs, sizeof mine) == 0);
-    brasa_memory small, large;
+    brasa_memory small = {.size = sizeof small}, large = small;
     CHECK_STATUS(brasa_session_memory(s, &small), BRASA_OK);
     CHECK_STATUS(brasa_session_memory(full, &large), BRASA_OK);
     CHECK(small.total < large.total && small.weights == large.weights);
@@ -479,11 +481,11 @@ TEST(inference)
 TEST(double_precision)
 {
     brasa_graph *g = small_net(NULL, true);
-    brasa_session *s =
-        session_of(g, (brasa_session_options){.batch = N, .optimizer = "sgd lr=0.1 momentum=0.9", .float64 = true});
+    brasa_session *s = session_of(
+        g, SIZED(brasa_session_options, .batch = N, .optimizer = "sgd lr=0.1 momentum=0.9", .float64 = true));
     REQUIRE(s);
     float losses[3], weights[6 * 27];
-    train_three(g, (brasa_session_options){0}, losses, weights);
+    train_three(g, (brasa_session_options){.size = sizeof(brasa_session_options)}, losses, weights);
     for (int i = 0; i < 3; i++) {
         double wide[N * PIXELS], loss = NAN;
         fill(i);
@@ -506,7 +508,7 @@ TEST(kept_gradients)
 {
     brasa_graph *g = small_net(NULL, false);
     brasa_session *s =
-        session_of(g, (brasa_session_options){.batch = N, .optimizer = "sgd lr=1", .keep_gradients = true});
+        session_of(g, SIZED(brasa_session_options, .batch = N, .optimizer = "sgd lr=1", .keep_gradients = true));
     REQUIRE(s);
     enum { COUNT = 6 * 27 };
     float before[COUNT], after[COUNT], grad[COUNT], largest = 0;
@@ -567,7 +569,7 @@ TEST(inference_gives_probabilities)
     brasa_graph *g = brasa_graph_new(NULL);
     brasa_classify(brasa_input_vector(g, "x", 4), 3);
     brasa_session *s = NULL;
-    REQUIRE(brasa_session_new(g, &(brasa_session_options){.inference = true}, &s) == BRASA_OK);
+    REQUIRE(brasa_session_new(g, &SIZED(brasa_session_options, .inference = true), &s) == BRASA_OK);
     const float x[4] = {1, 2, 3, 4};
     float probs[3];
     CHECK_STATUS(brasa_feed(s, "x", x, sizeof x), BRASA_OK);
@@ -645,18 +647,18 @@ TEST(plans_without_memory)
     brasa_graph *g = brasa_graph_new(NULL);
     CHECK_STATUS(brasa_model_build(g, "mnist_cnn", 0), BRASA_OK);
     brasa_session *s = NULL;
-    brasa_memory m, same;
-    REQUIRE(brasa_session_new(g, &(brasa_session_options){.batch = 1 << 20, .plan_only = true}, &s) == BRASA_OK);
+    brasa_memory m = {.size = sizeof m}, same = m;
+    REQUIRE(brasa_session_new(g, &SIZED(brasa_session_options, .batch = 1 << 20, .plan_only = true), &s) == BRASA_OK);
     CHECK_STATUS(brasa_session_memory(s, &m), BRASA_OK);
     CHECK(m.transient > UINT64_C(100) << 30 && m.lower_bound <= m.transient);
     float w[10];
     CHECK_STATUS(brasa_param_get(s, "fc2.bias", w, 10), BRASA_WRONG_STATE);
     CHECK_STATUS(brasa_train_step(s, w, (int32_t[1]){0}, NULL), BRASA_WRONG_STATE);
     brasa_session_free(s);
-    REQUIRE(brasa_session_new(g, &(brasa_session_options){.batch = 4, .plan_only = true}, &s) == BRASA_OK);
+    REQUIRE(brasa_session_new(g, &SIZED(brasa_session_options, .batch = 4, .plan_only = true), &s) == BRASA_OK);
     CHECK_STATUS(brasa_session_memory(s, &m), BRASA_OK);
     brasa_session_free(s);
-    REQUIRE(brasa_session_new(g, &(brasa_session_options){.batch = 4}, &s) == BRASA_OK);
+    REQUIRE(brasa_session_new(g, &SIZED(brasa_session_options, .batch = 4), &s) == BRASA_OK);
     CHECK_STATUS(brasa_session_memory(s, &same), BRASA_OK);
     CHECK(memcmp(&m, &same, sizeof m) == 0);
     brasa_session_free(s);
@@ -666,7 +668,7 @@ TEST(plans_without_memory)
 TEST(too_many_threads_are_refused)
 {
     brasa_context *ctx = NULL;
-    CHECK_STATUS(brasa_context_new(&(brasa_context_options){.threads = 200000}, &ctx), BRASA_BAD_ARGUMENT);
+    CHECK_STATUS(brasa_context_new(&SIZED(brasa_context_options, .threads = 200000), &ctx), BRASA_BAD_ARGUMENT);
     CHECK(!ctx);
 }
 

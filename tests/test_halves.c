@@ -374,8 +374,8 @@ enum { ROWS = sizeof rows / sizeof rows[0], STEPS = 20 };
 
 static brasa_session_options options_of(const struct row *row)
 {
-    return (brasa_session_options){
-        .optimizer = row->optimizer, .clip_norm = row->clip, .parts = row->parts, .freeze = row->freeze};
+    return SIZED(brasa_session_options, .optimizer = row->optimizer, .clip_norm = row->clip,
+                 .micro_batches = row->parts, .freeze = row->freeze);
 }
 
 TEST(learns_the_same)
@@ -411,7 +411,7 @@ TEST(learns_the_same)
 /* A checkpoint in the middle, and on from it. */
 TEST(goes_on)
 {
-    const brasa_load_options all = {.what = BRASA_CHECKPOINT};
+    const brasa_load_options all = {.size = sizeof all, .what = BRASA_CHECKPOINT};
     for (int i = 0; i < ROWS; i++) {
         CASE("%s, clip %g", rows[i].optimizer, rows[i].clip);
         static run a, b;
@@ -442,7 +442,7 @@ TEST(numbers_of_all_kinds)
     float x[11 * FEATURES] = {0}, y[11 * FEATURES] = {0};
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
         x[i] = float_of(kinds[i]);
-    run_start(&r, true, (brasa_session_options){0});
+    run_start(&r, true, (brasa_session_options){.size = sizeof(brasa_session_options)});
     if (r.s) {
         CHECK_STATUS(brasa_param_set(r.s, "first.weight", x, count), BRASA_OK);
         CHECK_STATUS(brasa_param_get(r.s, "first.weight", y, count), BRASA_OK);
@@ -462,7 +462,7 @@ TEST(large)
     brasa_session *s = NULL;
     float *x = malloc(COUNT * sizeof *x), *y = malloc(COUNT * sizeof *y);
     brasa_apply(brasa_input_vector(g, "x", ROW), "classify 1021 name=wide");
-    CHECK_STATUS(brasa_session_new(g, &(brasa_session_options){.precision = BRASA_BF16}, &s), BRASA_OK);
+    CHECK_STATUS(brasa_session_new(g, &SIZED(brasa_session_options, .precision = BRASA_BF16), &s), BRASA_OK);
     for (int i = 0; i < COUNT; i++)
         x[i] = (float)i / 7 - 50000;
     if (s) {

@@ -59,7 +59,8 @@ int main(void)
     const float x[4] = {1, 2, 3, 4};
     const int32_t label = 1;
     float first = 0, last = 0;
-    int ok = brasa_session_new(g, &(brasa_session_options){.optimizer = "sgd lr=0.1"}, &s) == BRASA_OK;
+    const brasa_session_options o = {.size = sizeof o, .optimizer = "sgd lr=0.1"};
+    int ok = brasa_session_new(g, &o, &s) == BRASA_OK;
     for (int i = 0; ok && i < 20; i++)
         ok = brasa_train_step(s, x, &label, i ? &last : &first) == BRASA_OK;
     printf("%s: loss %.4f, then %.4f %s\n", brasa_version(), first, last, brasa_graph_error(g));

@@ -14,7 +14,7 @@ typedef struct run {
 
 static run run_start(const char *model, int threads, brasa_session_options o)
 {
-    brasa_model_info info = {0};
+    brasa_model_info info = {.size = sizeof info};
     for (int i = 0; brasa_model_at(i, &info) && strcmp(info.name, model) != 0; i++)
         continue;
     run r = {.ctx = context_of(threads)};
@@ -90,7 +90,7 @@ TEST(updates_keep_bits)
         CASE("%s of %s", rows[i].function, rows[i].optimizer);
         snprintf(wide, sizeof wide, "%s_avx2", rows[i].function);
         snprintf(plain, sizeof plain, "%s_ref", rows[i].function);
-        brasa_session_options o = {.batch = 3, .optimizer = rows[i].optimizer, .clip_norm = 0.01};
+        brasa_session_options o = {.size = sizeof o, .batch = 3, .optimizer = rows[i].optimizer, .clip_norm = 0.01};
         run a = run_start("mnist_cnn", 1, o);
         o.kernels = plain;
         run b = run_start("mnist_cnn", 1, o);
@@ -131,7 +131,7 @@ TEST(restricted_by_the_environment)
     for (isa limit = ISA_ANY; limit <= best; limit++) {
         CASE("BRASA_ISA=%s", isa_name(limit));
         CHECK(setenv("BRASA_ISA", isa_name(limit), 1) == 0);
-        run r = run_start("mobilenet_v2", 1, (brasa_session_options){.batch = 1, .plan_only = true});
+        run r = run_start("mobilenet_v2", 1, SIZED(brasa_session_options, .batch = 1, .plan_only = true));
         CHECK(given ? setenv("BRASA_ISA", kept, 1) == 0 : unsetenv("BRASA_ISA") == 0);
         isa used = ISA_ANY;
         for (int i = 0; r.s && i < r.s->current->nsteps; i++) {
@@ -153,7 +153,7 @@ TEST(no_reference_where_time_is_spent)
         CASE("%s", models[m]);
         if (!library_onednn() || isa_available() == ISA_ANY)
             SKIP("needs oneDNN and AVX2");
-        brasa_session_options o = {.batch = 1, .optimizer = "sgd lr=0.001 momentum=0.9"};
+        brasa_session_options o = {.size = sizeof o, .batch = 1, .optimizer = "sgd lr=0.001 momentum=0.9"};
         run r = run_start(models[m], 0, o);
         run_steps(&r, 1);
         if (r.s)

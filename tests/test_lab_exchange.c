@@ -43,7 +43,7 @@ static void check_network(const char *model, const char *whose, int classes)
         CHECK(strcmp(before.text, after.text) == 0);
         free(after.text);
     }
-    brasa_param_info a, b;
+    brasa_param_info a = {.size = sizeof a}, b = a;
     for (int i = 0; brasa_graph_param_at(g, i, &a); i++)
         CHECK(brasa_graph_param_at(again, i, &b) && strcmp(a.name, b.name) == 0 && a.rank == b.rank &&
               memcmp(a.shape, b.shape, sizeof a.shape) == 0 && a.trainable == b.trainable);
@@ -56,7 +56,7 @@ static void check_network(const char *model, const char *whose, int classes)
 TEST(networks_come_back)
 {
     static const char *const dialects[] = {"torch", "tfkeras", "caffe"};
-    brasa_model_info m;
+    brasa_model_info m = {.size = sizeof m};
     for (int i = 0; brasa_model_at(i, &m); i++) {
         CASE("%s", m.name);
         if (strstr(m.name, "_aux")) {
@@ -585,7 +585,8 @@ TEST(refusals)
 /* Opens, writes and runs; whatever fails on the way is told and leaves nothing behind. */
 static brasa_status all_of_it(heap *h)
 {
-    const brasa_context_options o = {.threads = 1, .alloc = heap_alloc, .release = heap_release, .user = h};
+    const brasa_context_options o = {
+        .size = sizeof o, .threads = 1, .alloc = heap_alloc, .release = heap_release, .user = h};
     brasa_context *ctx;
     exchange *e = NULL;
     errand todo = {0};

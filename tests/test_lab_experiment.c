@@ -11,7 +11,7 @@
 static brasa_context *context(void)
 {
     brasa_context *ctx = NULL;
-    CHECK_STATUS(brasa_context_new(&(brasa_context_options){.threads = 1}, &ctx), BRASA_OK);
+    CHECK_STATUS(brasa_context_new(&SIZED(brasa_context_options, .threads = 1), &ctx), BRASA_OK);
     return ctx;
 }
 

@@ -580,7 +580,8 @@ TEST(out_of_memory)
         heap memory = {.fail_at = call};
         brasa_context *ctx;
         kept k = {0};
-        const brasa_context_options o = {.threads = 1, .alloc = heap_alloc, .release = heap_release, .user = &memory};
+        const brasa_context_options o = {
+            .size = sizeof o, .threads = 1, .alloc = heap_alloc, .release = heap_release, .user = &memory};
         REQUIRE(brasa_context_new(&o, &ctx) == BRASA_OK);
         pool p = {.ctx = ctx};
         lab_results r = lab.r;

@@ -137,7 +137,7 @@ TEST(the_same)
     errand e = lab.right;
     printed lines = {0};
     brasa_context *ctx = NULL;
-    brasa_context_new(&(brasa_context_options){.threads = 2}, &ctx);
+    brasa_context_new(&SIZED(brasa_context_options, .threads = 2), &ctx);
     ctx->isa = 0; /* plain C alone */
     CHECK_STATUS(run_errand(ctx, &e, &lines), BRASA_OK);
     p = judge(lines.text, lines.length);

@@ -256,7 +256,7 @@ static void write_rows(const char *path, int first, int samples)
     store *s;
     brasa_context *own;
     store_sample *m = some_samples(samples);
-    if (brasa_context_new(&(brasa_context_options){.threads = 1}, &own) != BRASA_OK ||
+    if (brasa_context_new(&SIZED(brasa_context_options, .threads = 1), &own) != BRASA_OK ||
         store_open(own, path, STORE_WORK, &s) != BRASA_OK)
         _exit(2);
     for (int i = first;; i++) {

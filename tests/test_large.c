@@ -66,7 +66,8 @@ static brasa_status train(int side, result *r)
     brasa_output(x, "pooled");
     brasa_classify(x, CLASSES);
     brasa_session *s = NULL;
-    brasa_session_options o = {.batch = N, .optimizer = "sgd lr=0.1", .keep_gradients = true, .seed = 4};
+    brasa_session_options o = {
+        .size = sizeof o, .batch = N, .optimizer = "sgd lr=0.1", .keep_gradients = true, .seed = 4};
     brasa_status status = brasa_session_new(g, &o, &s);
     if (status == BRASA_OK)
         status = brasa_train_step(s, images, labels, NULL);

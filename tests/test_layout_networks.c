@@ -46,9 +46,9 @@ static brasa_session *plan(brasa_graph *g, const char *model, int64_t batch, boo
 {
     brasa_session *s = NULL;
     CHECK_STATUS(brasa_model_build(g, model, 0), BRASA_OK);
-    CHECK_STATUS(
-        brasa_session_new(g, &(brasa_session_options){.batch = batch, .inference = inference, .plan_only = true}, &s),
-        BRASA_OK);
+    CHECK_STATUS(brasa_session_new(
+                     g, &SIZED(brasa_session_options, .batch = batch, .inference = inference, .plan_only = true), &s),
+                 BRASA_OK);
     return s;
 }
 

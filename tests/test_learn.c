@@ -9,7 +9,7 @@
 static brasa_context *one_thread(void)
 {
     brasa_context *ctx = NULL;
-    CHECK_STATUS(brasa_context_new(&(brasa_context_options){.threads = 1}, &ctx), BRASA_OK);
+    CHECK_STATUS(brasa_context_new(&SIZED(brasa_context_options, .threads = 1), &ctx), BRASA_OK);
     return ctx;
 }
 
@@ -79,7 +79,8 @@ static double evaluate(brasa_session *s, task *t, int batches, double *loss)
 static void check_agreement(brasa_graph *g, task *t, const char *optimizer)
 {
     double loss;
-    brasa_session_options o = {.batch = t->batch, .optimizer = optimizer, .schedule = "cosine steps=200", .seed = 1};
+    brasa_session_options o = {
+        .size = sizeof o, .batch = t->batch, .optimizer = optimizer, .schedule = "cosine steps=200", .seed = 1};
     brasa_session *s = session_of(g, o);
     if (s) {
         double before = evaluate(s, t, 10, &loss);
@@ -133,8 +134,12 @@ static void check_falls(const char *name, const char *optimizer, const char *sch
     task t = task_new(5, 64, 16, 0.2);
     brasa_context *ctx = one_thread();
     brasa_graph *g = plain_net(ctx, name, 5);
-    brasa_session_options o = {
-        .batch = 16, .optimizer = optimizer, .schedule = schedule, .clip_norm = clip_norm, .seed = 3};
+    brasa_session_options o = {.size = sizeof o,
+                               .batch = 16,
+                               .optimizer = optimizer,
+                               .schedule = schedule,
+                               .clip_norm = clip_norm,
+                               .seed = 3};
     brasa_session *s = session_of(g, o);
     double first = 0, last = 0;
     for (int i = 0; s && i < STEPS; i++) {
@@ -192,7 +197,7 @@ TEST(every_optimizer_has_a_row)
 
 static void copy_params(brasa_graph *g, brasa_session *from, brasa_session *to)
 {
-    brasa_param_info info;
+    brasa_param_info info = {.size = sizeof info};
     for (int i = 0; brasa_graph_param_at(g, i, &info); i++) {
         int64_t count = 1;
         for (int d = 0; d < info.rank; d++)
@@ -210,9 +215,9 @@ TEST(restored_parameters)
     brasa_context *ctx = one_thread();
     brasa_graph *g = dropout_net(ctx, 10);
     brasa_session *trained =
-        session_of(g, (brasa_session_options){.batch = 32, .optimizer = "adam lr=0.003", .seed = 1});
+        session_of(g, SIZED(brasa_session_options, .batch = 32, .optimizer = "adam lr=0.003", .seed = 1));
     brasa_session *fresh =
-        session_of(g, (brasa_session_options){.inference = false, .optimizer = "sgd lr=1", .seed = 2});
+        session_of(g, SIZED(brasa_session_options, .inference = false, .optimizer = "sgd lr=1", .seed = 2));
     REQUIRE(trained && fresh);
     double loss, other_loss, copied_loss;
     train_steps(trained, &t, 30, 1);
@@ -248,7 +253,7 @@ TEST(smaller_batch)
     task t = task_new(10, 64, 7, 0.25);
     brasa_context *ctx = one_thread();
     brasa_graph *g = dropout_net(ctx, 10);
-    brasa_session_options o = {.batch = 32, .optimizer = "sgd lr=0.05 momentum=0.9", .seed = 4};
+    brasa_session_options o = {.size = sizeof o, .batch = 32, .optimizer = "sgd lr=0.05 momentum=0.9", .seed = 4};
     brasa_session *large = session_of(g, o);
     o.batch = 7;
     brasa_session *small = session_of(g, o);

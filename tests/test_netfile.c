@@ -56,7 +56,7 @@ static text explain(brasa_graph *g)
 {
     text t = {NULL, 0};
     brasa_session *s = NULL;
-    brasa_session_options o = {.batch = 8, .optimizer = "sgd lr=0.01 momentum=0.9"};
+    brasa_session_options o = {.size = sizeof o, .batch = 8, .optimizer = "sgd lr=0.01 momentum=0.9"};
     brasa_status status = brasa_graph_status(g) == BRASA_OK ? brasa_session_new(g, &o, &s) : brasa_graph_status(g);
     if (status != BRASA_OK)
         test_fail(__FILE__, __LINE__, "%s", brasa_graph_error(g));
@@ -175,7 +175,7 @@ TEST(other_classes)
     for (int i = 0; i < 4; i++) {
         CASE("file %d", i);
         brasa_graph *g = brasa_graph_new(NULL);
-        brasa_param_info p = {0};
+        brasa_param_info p = {.size = sizeof p};
         write_file(files[i], strlen(files[i]));
         CHECK_STATUS(brasa_model_build(g, file_name(), 7), BRASA_OK);
         CHECK(brasa_graph_param_at(g, 0, &p));
@@ -403,9 +403,9 @@ TEST(errors_while_compiling_name_the_line)
     brasa_graph *g = graph_of("input 4\ndense 3\nbatchnorm\nclassify 2\n");
     CHECK_STATUS(brasa_graph_status(g), BRASA_OK);
     brasa_session *s = NULL;
-    CHECK_STATUS(brasa_session_new(g, &(brasa_session_options){.batch = 1}, &s), BRASA_BAD_SHAPE);
+    CHECK_STATUS(brasa_session_new(g, &SIZED(brasa_session_options, .batch = 1), &s), BRASA_BAD_SHAPE);
     CHECK_HAS(brasa_graph_error(g), ".net:3: batchnorm");
-    CHECK_STATUS(brasa_session_new(g, &(brasa_session_options){.batch = 2}, &s), BRASA_OK);
+    CHECK_STATUS(brasa_session_new(g, &SIZED(brasa_session_options, .batch = 2), &s), BRASA_OK);
     brasa_session_free(s);
     brasa_graph_free(g);
 }

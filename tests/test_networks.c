@@ -68,7 +68,7 @@ static void check_ends(graph *g, const brasa_model_info *info)
 
 TEST(ends)
 {
-    brasa_model_info info;
+    brasa_model_info info = {.size = sizeof info};
     for (int m = 0; brasa_model_at(m, &info); m++) {
         if (info.input[1] < 200)
             continue;
@@ -84,7 +84,7 @@ TEST(ends)
 /* Parameter or buffer `index` of the graph is the fixture's. */
 static void check_tensor(const brasa_graph *g, int index, const tensor *t, bool trainable)
 {
-    brasa_param_info info;
+    brasa_param_info info = {.size = sizeof info};
     if (!CHECK(brasa_graph_param_at(g, index, &info)))
         return;
     CHECK_TEXT(info.name, t->name);
@@ -108,7 +108,7 @@ TEST(names)
             check_tensor(g, k, &n.params[k], true);
         for (int k = 0; k < n.nbuffers; k++)
             check_tensor(g, n.nparams + k, &n.buffers[k], false);
-        brasa_param_info more;
+        brasa_param_info more = {.size = sizeof more};
         CHECK(!brasa_graph_param_at(g, n.nparams + n.nbuffers, &more));
         brasa_graph_free(g);
     }
@@ -130,7 +130,7 @@ TEST(heads)
     CHECK_STATUS(brasa_model_build(g, "googlenet_aux", 0), BRASA_OK);
     CHECK(nodes_named(g, "aux1.") > 5);
     CHECK(nodes_named(g, "aux2.") > 5);
-    CHECK_STATUS(brasa_session_new(g, &(brasa_session_options){.inference = true}, &s), BRASA_OK);
+    CHECK_STATUS(brasa_session_new(g, &SIZED(brasa_session_options, .inference = true), &s), BRASA_OK);
     REQUIRE(s);
     CHECK(nodes_named(&s->current->graph, "inception5b.") > 5);
     CHECK_INT(nodes_named(&s->current->graph, "aux"), 0);

@@ -90,7 +90,8 @@ static void check(brasa_context *ctx, const shot *s, const device_row *r)
     for (size_t i = 0; i < bytes; i++)
         pixels[i] = (unsigned char)(i < 256 ? i : i * 2654435761u >> 13);
     brasa_graph *g = build(ctx, s, &p);
-    const brasa_session_options o = {.batch = s->count, .inference = true, .precision = r->precision};
+    const brasa_session_options o = {
+        .size = sizeof o, .batch = s->count, .inference = true, .precision = r->precision};
     brasa_status status = brasa_session_new(g, &o, &session);
     start = tensors_get(ctx, bytes);
     if (status == BRASA_OK)

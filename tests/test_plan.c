@@ -377,7 +377,7 @@ TEST(random_graphs)
 {
     enum { GRAPHS = 4000 };
     brasa_context *ctx;
-    REQUIRE(brasa_context_new(&(brasa_context_options){.threads = 1}, &ctx) == BRASA_OK);
+    REQUIRE(brasa_context_new(&SIZED(brasa_context_options, .threads = 1), &ctx) == BRASA_OK);
     int reused = 0, parted = 0;
     for (int seed = 0; seed < GRAPHS; seed++) {
         brasa_graph *g = random_graph(ctx, seed);
@@ -530,9 +530,12 @@ static int64_t figure_of(const char *model)
 static void check_arena(brasa_graph *g, int64_t batch, const char *kernels, int64_t figure)
 {
     brasa_session *s = NULL;
-    brasa_session_options o = {
-        .batch = batch, .optimizer = "sgd lr=0.001 momentum=0.9", .kernels = kernels, .plan_only = true};
-    brasa_memory m;
+    brasa_session_options o = {.size = sizeof o,
+                               .batch = batch,
+                               .optimizer = "sgd lr=0.001 momentum=0.9",
+                               .kernels = kernels,
+                               .plan_only = true};
+    brasa_memory m = {.size = sizeof m};
     CHECK_STATUS(brasa_session_new(g, &o, &s), BRASA_OK);
     if (!s)
         return;
@@ -566,7 +569,7 @@ static void check_model(const char *name, int64_t batch)
 
 TEST(every_network)
 {
-    brasa_model_info info;
+    brasa_model_info info = {.size = sizeof info};
     for (int i = 0; brasa_model_at(i, &info); i++) {
         for (int64_t batch = 1; batch <= 32; batch += 31) {
             CASE("%s at batch %d", info.name, (int)batch);

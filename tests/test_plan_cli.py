@@ -49,11 +49,11 @@ text = run("resnet50", "--batch", "100", "--mem", "2G").stdout
 check("in words", "at batch 100: does not fit 2.00 GB" in text
       and "fits at batch %d: " % resnet["largest_batch"] in text and "cannot be split" in text, text)
 text = run("vgg16", "--batch", "100", "--mem", "2G", "--optimizer", "sgd").stdout
-check("parts in words", "fits as %d parts of %d" % (vgg["parts"], 100 // vgg["parts"]) in text, text)
+check("parts in words", "fits as %d micro-batches of %d" % (vgg["parts"], 100 // vgg["parts"]) in text, text)
 text = run("letter_mlp", "--mem", "1G").stdout
 check("all fits", "fits 1.00 GB" in text and "parts" not in text, text)
 text = run("vgg16", "--mem", "1M").stdout
-check("nothing fits", "no batch fits" in text and "does not fit in parts either" in text, text)
+check("nothing fits", "no batch fits" in text and "does not fit in micro-batches either" in text, text)
 
 
 def trains(folder, *words):

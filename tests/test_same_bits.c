@@ -16,7 +16,7 @@ typedef struct run {
 static run train(const char *model, const char *optimizer, int batch, int threads, uint64_t seed)
 {
     run r = {.losses = {NAN, NAN, NAN, NAN, NAN}};
-    brasa_model_info info = {0};
+    brasa_model_info info = {.size = sizeof info};
     for (int i = 0; brasa_model_at(i, &info) && strcmp(info.name, model) != 0; i++)
         continue;
     brasa_context *ctx = context_of(threads);
@@ -24,14 +24,14 @@ static run train(const char *model, const char *optimizer, int batch, int thread
     CHECK_STATUS(brasa_model_build(g, model, 0), BRASA_OK);
     brasa_session *s = NULL;
     brasa_session_options o = {
-        .batch = batch, .optimizer = optimizer, .clip_norm = 5, .seed = seed, .kernels = "_ref"};
+        .size = sizeof o, .batch = batch, .optimizer = optimizer, .clip_norm = 5, .seed = seed, .kernels = "_ref"};
     CHECK_STATUS(brasa_session_new(g, &o, &s), BRASA_OK);
     task t = task_new(info.classes, info.input[0] * info.input[1] * info.input[2], batch, 0.3);
     for (int i = 0; s && i < STEPS; i++) {
         task_fill(&t, i * t.batch);
         CHECK_STATUS(brasa_train_step(s, t.images, t.labels, &r.losses[i]), BRASA_OK);
     }
-    brasa_param_info p;
+    brasa_param_info p = {.size = sizeof p};
     for (int i = 0; s && brasa_graph_param_at(g, i, &p); i++) {
         int64_t count = 1;
         for (int d = 0; d < p.rank; d++)

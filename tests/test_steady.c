@@ -219,7 +219,7 @@ static void check_steps(int32_t team, const char *model, brasa_session_options o
     float loss = 0;
     for (int i = 0; i < BATCH * MOST_INPUTS; i++)
         images[i] = (float)(i % 17) / 17;
-    CHECK_STATUS(brasa_context_new(&(brasa_context_options){.threads = team}, &ctx), BRASA_OK);
+    CHECK_STATUS(brasa_context_new(&SIZED(brasa_context_options, .threads = team), &ctx), BRASA_OK);
     brasa_graph *g = brasa_graph_new(ctx);
     o.batch = BATCH;
     o.schedule = "step every=9";
@@ -261,12 +261,13 @@ TEST(steps_only_run)
     };
     for (int i = 0; i < 4; i++) {
         CASE("%s with two threads", rows[i][0]);
-        check_steps(2, rows[i][0], (brasa_session_options){.optimizer = rows[i][1], .clip_norm = 1});
+        check_steps(2, rows[i][0], SIZED(brasa_session_options, .optimizer = rows[i][1], .clip_norm = 1));
     }
     CASE("letter_mlp with one thread");
-    check_steps(1, "letter_mlp", (brasa_session_options){.optimizer = "adam", .clip_norm = 1});
+    check_steps(1, "letter_mlp", SIZED(brasa_session_options, .optimizer = "adam", .clip_norm = 1));
     CASE("mnist_cnn without clipping: its dense layers are updated in one pass");
-    check_steps(2, "mnist_cnn", (brasa_session_options){.optimizer = "adam"});
+    check_steps(2, "mnist_cnn", SIZED(brasa_session_options, .optimizer = "adam"));
     CASE("mnist_cnn in parts");
-    check_steps(2, "mnist_cnn", (brasa_session_options){.optimizer = "adam", .clip_norm = 1, .parts = 2});
+    check_steps(2, "mnist_cnn",
+                SIZED(brasa_session_options, .optimizer = "adam", .clip_norm = 1, .micro_batches = 2));
 }

@@ -84,13 +84,13 @@ TEST(denormals_in_a_step)
     SKIP("denormals are not flushed on this machine");
 #endif
     brasa_context *ctx = NULL;
-    CHECK_STATUS(brasa_context_new(&(brasa_context_options){.threads = 2}, &ctx), BRASA_OK);
+    CHECK_STATUS(brasa_context_new(&SIZED(brasa_context_options, .threads = 2), &ctx), BRASA_OK);
     brasa_graph *g = brasa_graph_new(ctx);
     brasa_session *s = NULL;
     brasa_tensor x = brasa_apply(brasa_input_vector(g, "x", 1), "dense 1 bias=no init=one");
     brasa_output(x, "product");
     brasa_classify(x, 2);
-    CHECK_STATUS(brasa_session_new(g, &(brasa_session_options){.optimizer = "sgd lr=0.1"}, &s), BRASA_OK);
+    CHECK_STATUS(brasa_session_new(g, &SIZED(brasa_session_options, .optimizer = "sgd lr=0.1"), &s), BRASA_OK);
     REQUIRE(s);
     const float tiny = 1e-40f;
     const int32_t label = 0;
@@ -119,10 +119,10 @@ TEST(denormals_in_a_step)
 static int threads_used(const char *model, int batch)
 {
     brasa_context *ctx = NULL;
-    brasa_context_new(&(brasa_context_options){.threads = 3}, &ctx);
+    brasa_context_new(&SIZED(brasa_context_options, .threads = 3), &ctx);
     brasa_graph *g = brasa_graph_new(ctx);
     brasa_session *s = NULL;
-    const brasa_session_options o = {.batch = batch, .optimizer = "sgd lr=0.1", .plan_only = true};
+    const brasa_session_options o = {.size = sizeof o, .batch = batch, .optimizer = "sgd lr=0.1", .plan_only = true};
     const bool ok = g && brasa_model_build(g, model, 0) == BRASA_OK && brasa_session_new(g, &o, &s) == BRASA_OK;
     const program *p = ok ? session_program(s, true, batch) : NULL;
     int most = 0;
@@ -157,11 +157,11 @@ typedef struct trainee {
 static bool open_trainee(trainee *t, int threads)
 {
     *t = (trainee){0};
-    if (brasa_context_new(&(brasa_context_options){.threads = threads}, &t->ctx) != BRASA_OK)
+    if (brasa_context_new(&SIZED(brasa_context_options, .threads = threads), &t->ctx) != BRASA_OK)
         return false;
     t->g = brasa_graph_new(t->ctx);
     return t->g && brasa_model_build(t->g, "cifar10_cnn", 0) == BRASA_OK &&
-           brasa_session_new(t->g, &(brasa_session_options){.batch = 8, .optimizer = "sgd lr=0.1"}, &t->s) ==
+           brasa_session_new(t->g, &SIZED(brasa_session_options, .batch = 8, .optimizer = "sgd lr=0.1"), &t->s) ==
                BRASA_OK;
 }
 
@@ -253,9 +253,9 @@ static bool train_once(brasa_context *ctx, float *loss)
         labels[i] = i * 3 % 26;
     brasa_graph *g = brasa_graph_new(ctx);
     brasa_session *s = NULL;
-    bool ok =
-        g && brasa_model_build(g, "letter_mlp", 0) == BRASA_OK &&
-        brasa_session_new(g, &(brasa_session_options){.batch = 8, .optimizer = "adam", .seed = 3}, &s) == BRASA_OK;
+    bool ok = g && brasa_model_build(g, "letter_mlp", 0) == BRASA_OK &&
+              brasa_session_new(g, &SIZED(brasa_session_options, .batch = 8, .optimizer = "adam", .seed = 3), &s) ==
+                  BRASA_OK;
     for (int i = 0; ok && i < 5; i++)
         ok = brasa_train_step(s, x, labels, loss) == BRASA_OK;
     brasa_session_free(s);
@@ -288,7 +288,7 @@ static void *work(void *user)
 {
     worker *w = user;
     brasa_context *ctx = NULL;
-    w->ok = brasa_context_new(&(brasa_context_options){.threads = 1 + w->number % 2}, &ctx) == BRASA_OK;
+    w->ok = brasa_context_new(&SIZED(brasa_context_options, .threads = 1 + w->number % 2), &ctx) == BRASA_OK;
     for (int i = 0; w->ok && i < ROUNDS; i++)
         w->ok = train_once(ctx, &w->loss) && err_once(ctx, w->number) && read_file_once(ctx);
     brasa_context_free(ctx);

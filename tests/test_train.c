@@ -260,8 +260,10 @@ TEST(resume_notices_changes)
     spoil(RUN_FILE, "\"settings\"", "\"suttings\"", BRASA_BAD_FILE, "not the account of a run");
     spoil(RUN_FILE, "\"epochs\":3", "\"epochs\":x", BRASA_BAD_FILE, "expected a whole number");
     spoil(CHECKPOINT_FILE, "\"threads\":\"1\"", "\"threads\":\"4\"", BRASA_OK, "1 threads now, 4 before");
-    spoil(CHECKPOINT_FILE, "\"parts\":\"1\"", "\"parts\":\"7\"", BRASA_BAD_FILE, "7 parts of a batch of 50 samples");
-    spoil(CHECKPOINT_FILE, "\"parts\":\"1\"", "\"parts\":\"x\"", BRASA_BAD_FILE, "x parts of a batch of 50 samples");
+    spoil(CHECKPOINT_FILE, "\"parts\":\"1\"", "\"parts\":\"7\"", BRASA_BAD_FILE,
+          "7 micro-batches of a batch of 50 samples");
+    spoil(CHECKPOINT_FILE, "\"parts\":\"1\"", "\"parts\":\"x\"", BRASA_BAD_FILE,
+          "x micro-batches of a batch of 50 samples");
     spoil(CHECKPOINT_FILE, "\"kernels\":", "\"kernals\":", BRASA_OK, "other kernels now");
     spoil(CHECKPOINT_FILE, "\"done\"", "\"dona\"", BRASA_BAD_FILE, "its note 'done' is missing");
     spoil(CHECKPOINT_FILE, "\"done\":\"2\"", "\"done\":\"x\"", BRASA_BAD_FILE, "its note 'done' is no number");

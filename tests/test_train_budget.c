@@ -93,7 +93,7 @@ TEST(another_budget_later)
         CHECK(more ? l.parts == parts : l.parts > parts);
         CHECK(same_file(whole, cut, WEIGHTS_FILE) == (more == 1));
         CHECK(most_apart(whole, cut, "b.weight", 10 * 8 * 13 * 13) < 1e-6);
-        CHECK((strstr(l.alarms, "parts now, ") == NULL) == (more == 1));
+        CHECK((strstr(l.alarms, "micro-batches now, ") == NULL) == (more == 1));
         run_info i;
         REQUIRE(run_read(ctx, cut, &i) == BRASA_OK);
         CHECK_INT(i.settings.mem, next.settings.mem);
@@ -128,7 +128,7 @@ TEST(memory_refusals)
     CHECK(needs > budget && with <= budget && loading > 0 && most < 48);
     CHECK_CLOSE(needs, (double)whole / 1e6 + loading / 1e3, 0.02);
     CHECK_HAS(brasa_context_error(ctx),
-              "cannot be split into parts: batchnorm_train 'n' computes with the whole of it");
+              "cannot be split into micro-batches: batchnorm_train 'n' computes with the whole of it");
     CHECK(l.count[TRAIN_STEP] == 0 && !run_has(tight.out, RUN_FILE));
     const char *said = strstr(brasa_context_error(ctx), "the largest batch that fits is ");
     REQUIRE(said);
@@ -149,7 +149,7 @@ TEST(memory_refusals)
     few.out = run_folder("m");
     CHECK_STATUS(train_run(ctx, &few, &r), BRASA_BAD_ARGUMENT);
     CHECK_HAS(brasa_context_error(ctx), "the largest batch that fits is 1, ");
-    CHECK_HAS(brasa_context_error(ctx), "in parts it does not fit either");
+    CHECK_HAS(brasa_context_error(ctx), "micro-batches do not fit either");
     CASE("nothing fits");
     train_options none = pictures(&l, run_folder("m"), picture_net(path, "plain.net", ""));
     none.settings.mem = 10000;
@@ -178,7 +178,7 @@ TEST(evaluation_within_a_budget)
     for (int i = 0; i < 3; i++) {
         CASE("%s", i == 0 ? "no budget" : i == 1 ? "just enough" : "less");
         trained t;
-        brasa_memory session = {0};
+        brasa_memory session = {.size = sizeof session};
         REQUIRE(trained_open(ctx, o.out, &(trained_options){.spec = "", .most = 48, .mem = mem}, &t) == BRASA_OK);
         CHECK(i == 2 ? t.task.settings.batch < 48 && t.task.settings.batch > 1 : t.task.settings.batch == 48);
         CHECK_STATUS(trained_measure(&t, list, 130, &m), BRASA_OK);

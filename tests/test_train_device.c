@@ -348,7 +348,7 @@ static void *train_some(void *user)
     const float x[2 * 4] = {1, 2, 3, 4, -1, 0, 2, 1};
     const int32_t labels[2] = {1, 2};
     float loss = NAN;
-    const brasa_session_options o = {.batch = 2, .optimizer = "sgd lr=0.1", .seed = 5};
+    const brasa_session_options o = {.size = sizeof o, .batch = 2, .optimizer = "sgd lr=0.1", .seed = 5};
     brasa_status status = brasa_session_new(e->graph, &o, &s);
     for (int i = 0; i < 4 && status == BRASA_OK; i++)
         status = brasa_train_step(s, x, labels, &loss);
@@ -404,9 +404,9 @@ TEST(a_larger_program_takes_the_place_of_smaller_ones)
     HOST_OR_SKIP();
     static float x[ROWS_TRAINED * WIDE], before[WIDE * WIDE];
     const int32_t labels[ROWS_TRAINED] = {0, 2};
-    const brasa_session_options o = {.batch = ROWS_TRAINED, .optimizer = "sgd lr=0.1"};
+    const brasa_session_options o = {.size = sizeof o, .batch = ROWS_TRAINED, .optimizer = "sgd lr=0.1"};
     brasa_session_options plan = o;
-    brasa_memory m = {0};
+    brasa_memory m = {.size = sizeof m};
     brasa_session *s = NULL;
     char bytes[40];
     float loss = 0, last = 0;
@@ -461,7 +461,7 @@ TEST(others_take_the_memory)
 {
     static float x[ROWS_TRAINED * WIDE], before[WIDE * WIDE];
     const int32_t labels[ROWS_TRAINED] = {0, 2};
-    const brasa_session_options o = {.batch = ROWS_TRAINED, .optimizer = "sgd lr=0.1"};
+    const brasa_session_options o = {.size = sizeof o, .batch = ROWS_TRAINED, .optimizer = "sgd lr=0.1"};
     for (int known = 0; known < 2; known++) {
         HOST_OR_SKIP();
         CASE("%s", known ? "a program that is there asks" : "a new one asks");
@@ -535,9 +535,9 @@ TEST(damaged_records_are_told)
 TEST(who_chooses_engines)
 {
     DEVICE_OR_SKIP();
-    const brasa_tuning begins = {.measure = true, .cache = "cache"},
-                       no_times = {.cache = "cache", .record = "record"}, goes_on = {.record = "record"},
-                       first = {.measure = false};
+    const brasa_tuning begins = {.size = sizeof begins, .measure = true, .cache = "cache"},
+                       no_times = {.size = sizeof no_times, .cache = "cache", .record = "record"},
+                       goes_on = {.size = sizeof goes_on, .record = "record"}, first = {.size = sizeof first};
     const struct {
         const char *what;
         const brasa_tuning *tuning;
@@ -559,8 +559,11 @@ TEST(who_chooses_engines)
     brasa_classify(brasa_dense(brasa_input_vector(g, "x", 4), 5), 3);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         CASE("%s", rows[i].what);
-        const brasa_session_options o = {
-            .batch = 2, .optimizer = "sgd lr=1", .tuning = rows[i].tuning, .plan_only = rows[i].plan_only};
+        const brasa_session_options o = {.size = sizeof o,
+                                         .batch = 2,
+                                         .optimizer = "sgd lr=1",
+                                         .tuning = rows[i].tuning,
+                                         .plan_only = rows[i].plan_only};
         brasa_session *s = NULL;
         CHECK_STATUS(brasa_session_new(g, &o, &s), BRASA_OK);
         CHECK_INT(s ? (int)s->choosing : -1, (int)rows[i].expected);

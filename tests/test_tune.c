@@ -51,7 +51,7 @@ TEST(not_taken_unseen)
 {
     fixture f = {.batch = 1};
     const kernel *ours = NULL;
-    CHECK_STATUS(brasa_context_new(&(brasa_context_options){.threads = 1}, &f.ctx), BRASA_OK);
+    CHECK_STATUS(brasa_context_new(&SIZED(brasa_context_options, .threads = 1), &f.ctx), BRASA_OK);
     f.g = brasa_graph_new(f.ctx);
     brasa_tensor x = brasa_apply(brasa_input(f.g, "image", 128, 28, 28), "conv 128 1x1 name=b");
     brasa_classify(brasa_flatten(brasa_global_avgpool(x)), 4);
@@ -112,7 +112,7 @@ TEST(beside_a_busy_process)
         tuner *t = NULL;
         open_graph(&f);
         remove(path);
-        const brasa_tuning wish = {.measure = true, .cache = path, .watch = look_on, .user = &f};
+        const brasa_tuning wish = {.size = sizeof wish, .measure = true, .cache = path, .watch = look_on, .user = &f};
         CHECK_STATUS(tuner_new(f.ctx, &wish, &t), BRASA_OK);
         REQUIRE(t);
         t->run = hopeless ? pretend_hopeless : pretend_busy;
@@ -190,9 +190,9 @@ TEST(small_nodes_on_many_threads)
         CASE("%s", layers[i]);
         brasa_context *ctx = NULL;
         brasa_session *s = NULL;
-        const brasa_tuning tuning = {.measure = true};
-        const brasa_session_options o = {.tuning = &tuning};
-        CHECK_STATUS(brasa_context_new(&(brasa_context_options){.threads = 8}, &ctx), BRASA_OK);
+        const brasa_tuning tuning = {.size = sizeof tuning, .measure = true};
+        const brasa_session_options o = {.size = sizeof o, .tuning = &tuning};
+        CHECK_STATUS(brasa_context_new(&SIZED(brasa_context_options, .threads = 8), &ctx), BRASA_OK);
         brasa_graph *g = brasa_graph_new(ctx);
         brasa_tensor x = brasa_input(g, "image", shapes[i][0], shapes[i][1], shapes[i][2]);
         for (int k = 0; k < 2; k++)
@@ -259,7 +259,7 @@ TEST(first_of_the_list)
     } rows[] = {{"no measuring", {.measure = false}, {0}},
                 {"a plan", {.measure = true}, {.plan_only = true}},
                 {"deterministic", {.measure = true}, {.deterministic = true}},
-                {"no memory for it", {.measure = true, .most_bytes = 1000}, {0}}};
+                {"no memory for it", {.measure = true, .memory_limit = 1000}, {0}}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         CASE("%s", rows[i].name);
         fixture f = {0};
@@ -284,8 +284,9 @@ TEST(stops)
     for (int i = 0; i < 3; i++) {
         CASE("cache %s", caches[i] ? caches[i] : "none");
         fixture f = {.stop_at = 2};
-        const brasa_tuning tuning = {.measure = true, .cache = caches[i]};
-        CHECK_STATUS(open_session(&f, tuning, (brasa_session_options){0}), BRASA_WRONG_STATE);
+        const brasa_tuning tuning = {.size = sizeof tuning, .measure = true, .cache = caches[i]};
+        CHECK_STATUS(open_session(&f, tuning, (brasa_session_options){.size = sizeof(brasa_session_options)}),
+                     BRASA_WRONG_STATE);
         CHECK_HAS(brasa_context_error(f.ctx), "stopped");
         CHECK(!f.s);
         if (i == 1)
@@ -324,7 +325,7 @@ TEST(saved_on_the_way)
         tuner *t = NULL;
         open_graph(&f);
         remove(watched);
-        CHECK_STATUS(tuner_new(f.ctx, &(brasa_tuning){.measure = true, .cache = watched}, &t), BRASA_OK);
+        CHECK_STATUS(tuner_new(f.ctx, &SIZED(brasa_tuning, .measure = true, .cache = watched), &t), BRASA_OK);
         REQUIRE(t);
         t->run = look_into;
         t->patience = patient ? INT64_MAX : 0;
@@ -348,8 +349,8 @@ TEST(out_of_memory)
         fixture f = {.heap = {.fail_at = n}};
         if (n % 2) /* measured from nothing, and beside what is there */
             remove(cache);
-        brasa_status status =
-            open_session(&f, (brasa_tuning){.measure = true, .cache = cache}, (brasa_session_options){0});
+        brasa_status status = open_session(&f, SIZED(brasa_tuning, .measure = true, .cache = cache),
+                                           (brasa_session_options){.size = sizeof(brasa_session_options)});
         const bool over = f.heap.calls < n;
         CHECK_STATUS(status, over ? BRASA_OK : BRASA_OUT_OF_MEMORY);
         close_all(&f);

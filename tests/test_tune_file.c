@@ -46,8 +46,8 @@ TEST(times_are_kept)
     if (!has_choice())
         SKIP(no_choice);
     const char *cache = in_folder("kept.txt");
-    const brasa_tuning tuning = {.measure = true, .cache = cache};
-    const brasa_session_options plain = {0};
+    const brasa_tuning tuning = {.size = sizeof tuning, .measure = true, .cache = cache};
+    const brasa_session_options plain = {.size = sizeof plain};
     char first[100];
     fixture f = {0};
     CHECK_STATUS(open_session(&f, tuning, plain), BRASA_OK);
@@ -62,7 +62,7 @@ TEST(times_are_kept)
     close_all(&f);
 
     turn_choices(cache);
-    CHECK_STATUS(open_session(&f, (brasa_tuning){.cache = cache}, plain), BRASA_OK);
+    CHECK_STATUS(open_session(&f, SIZED(brasa_tuning, .cache = cache), plain), BRASA_OK);
     CHECK(strcmp(kernel_of(&f, "b"), first) != 0);
     const node *n = find_node(&f.s->current->graph, "b");
     CHECK(n && n->choice && strcmp(n->choice->tried[n->choice->best].kernel, n->kernel->name) == 0);
@@ -70,7 +70,7 @@ TEST(times_are_kept)
     CHECK_STATUS(brasa_train_step(f.s, image, (int32_t[BATCH]){0, 1}, &loss), BRASA_OK);
     CHECK(isfinite(loss));
     close_all(&f);
-    CHECK_STATUS(open_session(&f, tuning, (brasa_session_options){.kernels = first}), BRASA_OK);
+    CHECK_STATUS(open_session(&f, tuning, SIZED(brasa_session_options, .kernels = first)), BRASA_OK);
     CHECK_TEXT(kernel_of(&f, "b"), first); /* who names kernels gets these */
     close_all(&f);
 }
@@ -97,13 +97,13 @@ TEST(machines_differ)
     if (!has_choice())
         SKIP(no_choice);
     const char *cache = in_folder("machines.txt");
-    const brasa_tuning tuning = {.measure = true, .cache = cache};
+    const brasa_tuning tuning = {.size = sizeof tuning, .measure = true, .cache = cache};
     fixture f = {0};
-    CHECK_STATUS(open_session(&f, tuning, (brasa_session_options){0}), BRASA_OK);
+    CHECK_STATUS(open_session(&f, tuning, (brasa_session_options){.size = sizeof(brasa_session_options)}), BRASA_OK);
     const int timed = f.timed;
     close_all(&f);
     edit_file(cache, "1 thread\t", "7 thread\t");
-    CHECK_STATUS(open_session(&f, tuning, (brasa_session_options){0}), BRASA_OK);
+    CHECK_STATUS(open_session(&f, tuning, (brasa_session_options){.size = sizeof(brasa_session_options)}), BRASA_OK);
     CHECK_INT(f.timed, timed);
     close_all(&f);
     size_t bytes = 0;
@@ -129,7 +129,8 @@ TEST(record_stands)
     snprintf(record, sizeof record, "%s", in_folder("record.txt"));
     char first[100];
     fixture f = {0};
-    CHECK_STATUS(open_session(&f, (brasa_tuning){.measure = true, .cache = cache}, (brasa_session_options){0}),
+    CHECK_STATUS(open_session(&f, SIZED(brasa_tuning, .measure = true, .cache = cache),
+                              (brasa_session_options){.size = sizeof(brasa_session_options)}),
                  BRASA_OK);
     snprintf(first, sizeof first, "%s", kernel_of(&f, "b"));
     const int timed = f.timed;
@@ -143,8 +144,10 @@ TEST(record_stands)
         CASE("%s%s", i < 2 ? "a record" : "an old record", with_cache ? ", and a cache that says otherwise" : "");
         if (i == 2)
             edit_file(record, "\"bias\":true\t", "\"bias\":true,\"init\":\"dialect\",\"init_value\":0\t");
-        const brasa_tuning tuning = {.measure = true, .cache = with_cache ? cache : NULL, .record = record};
-        CHECK_STATUS(open_session(&f, tuning, (brasa_session_options){0}), BRASA_OK);
+        const brasa_tuning tuning = {
+            .size = sizeof tuning, .measure = true, .cache = with_cache ? cache : NULL, .record = record};
+        CHECK_STATUS(open_session(&f, tuning, (brasa_session_options){.size = sizeof(brasa_session_options)}),
+                     BRASA_OK);
         CHECK_INT(f.timed, 0);
         CHECK_TEXT(kernel_of(&f, "b"), first);
         CHECK_TEXT(kernel_of(&f, "c"), first);
@@ -167,14 +170,18 @@ TEST(recorded_kernel_is_gone)
     char record[300], first[100], slower[110];
     snprintf(record, sizeof record, "%s", in_folder("gone.txt"));
     fixture f = {0};
-    CHECK_STATUS(open_session(&f, (brasa_tuning){.measure = true}, (brasa_session_options){0}), BRASA_OK);
+    CHECK_STATUS(open_session(&f, SIZED(brasa_tuning, .measure = true),
+                              (brasa_session_options){.size = sizeof(brasa_session_options)}),
+                 BRASA_OK);
     snprintf(first, sizeof first, "%s ", kernel_of(&f, "b"));
     snprintf(slower, sizeof slower, "%s9", first);
     CHECK_STATUS(brasa_session_save_tuning(f.s, record), BRASA_OK);
     close_all(&f);
     edit_file(record, first, slower); /* a digit more */
     edit_file(record, "*", "*gone 1\t");
-    CHECK_STATUS(open_session(&f, (brasa_tuning){.record = record}, (brasa_session_options){0}), BRASA_OK);
+    CHECK_STATUS(open_session(&f, SIZED(brasa_tuning, .record = record),
+                              (brasa_session_options){.size = sizeof(brasa_session_options)}),
+                 BRASA_OK);
     first[strlen(first) - 1] = '\0';
     CHECK(strcmp(kernel_of(&f, "b"), first) != 0);
     const node *n = find_node(&f.s->current->graph, "b");
@@ -188,8 +195,9 @@ TEST(nowhere_to_keep)
     for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++) {
         CASE("%s", paths[i]);
         fixture f = {0};
-        const brasa_tuning tuning = {.measure = true, .cache = paths[i]};
-        CHECK_STATUS(open_session(&f, tuning, (brasa_session_options){0}), BRASA_OK);
+        const brasa_tuning tuning = {.size = sizeof tuning, .measure = true, .cache = paths[i]};
+        CHECK_STATUS(open_session(&f, tuning, (brasa_session_options){.size = sizeof(brasa_session_options)}),
+                     BRASA_OK);
         CHECK(f.s);
         if (f.timed)
             CHECK_HAS(f.notes, "times of kernels are not kept");
@@ -256,11 +264,12 @@ TEST(foreign_files)
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         CASE("file %zu", i + 1);
         const char *path = in_folder("foreign.txt");
-        const brasa_tuning tuning = {.measure = true, .cache = path};
+        const brasa_tuning tuning = {.size = sizeof tuning, .measure = true, .cache = path};
         size_t bytes = 0;
         fixture f = {0};
         write_file(path, texts[i], strlen(texts[i]));
-        CHECK_STATUS(open_session(&f, tuning, (brasa_session_options){0}), BRASA_OK);
+        CHECK_STATUS(open_session(&f, tuning, (brasa_session_options){.size = sizeof(brasa_session_options)}),
+                     BRASA_OK);
         CHECK_HAS(f.notes, "passed over");
         CHECK_HAS(f.notes, "times of kernels are not kept");
         CHECK(!tune_writable(f.ctx, path));
@@ -283,7 +292,8 @@ TEST(links_stay)
     write_file(target, "", 0);
     CHECK_INT(symlink("target.txt", path), 0);
     fixture f = {0};
-    CHECK_STATUS(open_session(&f, (brasa_tuning){.measure = true, .cache = path}, (brasa_session_options){0}),
+    CHECK_STATUS(open_session(&f, SIZED(brasa_tuning, .measure = true, .cache = path),
+                              (brasa_session_options){.size = sizeof(brasa_session_options)}),
                  BRASA_OK);
     CHECK_TEXT(f.notes, "");
     CHECK(lstat(path, &st) == 0 && S_ISLNK(st.st_mode));
@@ -300,14 +310,16 @@ TEST(cut_files)
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         CASE("file %zu", i + 1);
         const char *path = in_folder("foreign.txt");
-        const brasa_tuning tuning = {.measure = true, .cache = path};
+        const brasa_tuning tuning = {.size = sizeof tuning, .measure = true, .cache = path};
         write_file(path, texts[i], strlen(texts[i]));
         fixture f = {0};
-        CHECK_STATUS(open_session(&f, tuning, (brasa_session_options){0}), BRASA_OK);
+        CHECK_STATUS(open_session(&f, tuning, (brasa_session_options){.size = sizeof(brasa_session_options)}),
+                     BRASA_OK);
         CHECK_HAS(f.notes, "passed over");
         CHECK(f.timed > 0);
         close_all(&f);
-        CHECK_STATUS(open_session(&f, tuning, (brasa_session_options){0}), BRASA_OK);
+        CHECK_STATUS(open_session(&f, tuning, (brasa_session_options){.size = sizeof(brasa_session_options)}),
+                     BRASA_OK);
         CHECK_TEXT(f.notes, "");
         CHECK_INT(f.timed, 0);
         close_all(&f);

@@ -76,7 +76,7 @@ TEST(all_layouts)
 {
     static const dtype types[][2] = {{F32, F32}, {F32, F64}, {F64, F64}};
     for (int threads = 1; threads <= 3; threads += 2) {
-        CHECK_STATUS(brasa_context_new(&(brasa_context_options){.threads = threads}, &ctx), BRASA_OK);
+        CHECK_STATUS(brasa_context_new(&SIZED(brasa_context_options, .threads = threads), &ctx), BRASA_OK);
         for (size_t k = 0; k < sizeof layouts / sizeof layouts[0]; k++)
             for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++)
                 for (int t = 0; t < 3; t++) {
@@ -95,7 +95,7 @@ TEST(all_layouts)
 TEST(other_ranks)
 {
     const shape ranks[] = {{0}, shape_1(7), shape_2(5, 30000)};
-    CHECK_STATUS(brasa_context_new(&(brasa_context_options){.threads = 2}, &ctx), BRASA_OK);
+    CHECK_STATUS(brasa_context_new(&SIZED(brasa_context_options, .threads = 2), &ctx), BRASA_OK);
     for (int i = 0; i < 3; i++)
         for (int out = 0; out < 2; out++) {
             CASE("%s", shape_print(&ranks[i]).text);

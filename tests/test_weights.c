@@ -38,7 +38,8 @@ typedef struct net {
 static void net_start(net *n)
 {
     *n = (net){{0}, NULL, NULL, NULL};
-    brasa_context_options c = {.threads = 1, .alloc = heap_alloc, .release = heap_release, .user = &n->memory};
+    brasa_context_options c = {
+        .size = sizeof c, .threads = 1, .alloc = heap_alloc, .release = heap_release, .user = &n->memory};
     if (brasa_context_new(&c, &n->ctx) != BRASA_OK || !(n->g = brasa_graph_new(n->ctx)))
         exit(1);
 }
@@ -72,10 +73,12 @@ static void net_stop(net *n)
     CHECK_INT(n->memory.live, 0);
 }
 
-static const brasa_session_options momentum = {.batch = BATCH, .optimizer = "sgd lr=0.05 momentum=0.9", .seed = 1};
-static const brasa_session_options other_start = {.batch = BATCH, .optimizer = "sgd lr=0.05 momentum=0.9", .seed = 2};
+static const brasa_session_options momentum = {
+    .size = sizeof momentum, .batch = BATCH, .optimizer = "sgd lr=0.05 momentum=0.9", .seed = 1};
+static const brasa_session_options other_start = {
+    .size = sizeof other_start, .batch = BATCH, .optimizer = "sgd lr=0.05 momentum=0.9", .seed = 2};
 
-static const brasa_load_options checkpoint = {.what = BRASA_CHECKPOINT};
+static const brasa_load_options checkpoint = {.size = sizeof checkpoint, .what = BRASA_CHECKPOINT};
 
 /* The state of two sessions of one network, byte by byte. */
 static bool equal_state(const brasa_session *a, const brasa_session *b)
@@ -85,7 +88,7 @@ static bool equal_state(const brasa_session *a, const brasa_session *b)
 
 static int parameters(const net *n)
 {
-    brasa_param_info info;
+    brasa_param_info info = {.size = sizeof info};
     int count = 0;
     while (brasa_graph_param_at(n->g, count, &info))
         count++;
@@ -99,13 +102,13 @@ TEST(weights)
     net a, b;
     float logits[2][BATCH * CLASSES];
     const char *path = in_folder("weights.safetensors");
-    brasa_load_report report;
+    brasa_load_report report = {.size = sizeof report};
     resnet(&a, CLASSES, &momentum, 3);
     resnet(&b, CLASSES, &other_start, 0);
     CHECK_STATUS(brasa_session_save(a.s, path, BRASA_WEIGHTS), BRASA_OK);
     CHECK_STATUS(brasa_session_load(b.s, path, NULL, &report), BRASA_OK);
-    CHECK_INT(report.taken, parameters(&a));
-    CHECK_INT(report.missing + report.unknown + report.misfit, 0);
+    CHECK_INT(report.loaded, parameters(&a));
+    CHECK_INT(report.missing + report.unknown + report.mismatched, 0);
     CHECK_TEXT(report.names, "");
     CHECK_INT(brasa_session_steps(b.s), 0);
     net *both[] = {&a, &b};
@@ -120,7 +123,7 @@ TEST(weights)
     char *file = read_file(path, &bytes);
     REQUIRE(file);
     for (int i = 0; i < parameters(&a); i++) {
-        brasa_param_info info;
+        brasa_param_info info = {.size = sizeof info};
         char key[200];
         brasa_graph_param_at(a.g, i, &info);
         snprintf(key, sizeof key, "\"%s\":{\"dtype\":\"F32\"", info.name);
@@ -133,7 +136,7 @@ TEST(weights)
 
     CASE("an inference session");
     net c;
-    resnet(&c, CLASSES, &(brasa_session_options){.batch = BATCH, .inference = true}, 0);
+    resnet(&c, CLASSES, &SIZED(brasa_session_options, .batch = BATCH, .inference = true), 0);
     CHECK_STATUS(brasa_session_load(c.s, path, NULL, NULL), BRASA_OK);
     CHECK_STATUS(brasa_feed(c.s, "image", images, sizeof images), BRASA_OK);
     CHECK_STATUS(brasa_evaluate(c.s), BRASA_OK);
@@ -154,8 +157,9 @@ TEST(checkpoint)
         const bool fresh = k % 2;
         CASE("%s%s", optimizers[i], fresh ? ", into a session that has nothing to lose" : "");
         net a, b;
-        const brasa_session_options o = {.batch = BATCH, .optimizer = optimizers[i], .seed = 1},
-                                    other = {.batch = BATCH, .optimizer = optimizers[i], .seed = 2};
+        const brasa_session_options o = {.size = sizeof o, .batch = BATCH, .optimizer = optimizers[i], .seed = 1},
+                                    other = {
+                                        .size = sizeof other, .batch = BATCH, .optimizer = optimizers[i], .seed = 2};
         resnet(&a, CLASSES, &o, 2);
         resnet(&b, CLASSES, &other, 0); /* another start; tiny_resnet draws no numbers later */
         CHECK_STATUS(brasa_session_save(a.s, path, BRASA_CHECKPOINT), BRASA_OK);
@@ -177,8 +181,8 @@ TEST(checkpoint_float64)
 {
     const char *path = in_folder("double.safetensors");
     net a, b;
-    resnet(&a, CLASSES, &(brasa_session_options){.float64 = true, .seed = 1, .optimizer = "adam"}, 0);
-    resnet(&b, CLASSES, &(brasa_session_options){.float64 = true, .seed = 2, .optimizer = "adam"}, 0);
+    resnet(&a, CLASSES, &SIZED(brasa_session_options, .float64 = true, .seed = 1, .optimizer = "adam"), 0);
+    resnet(&b, CLASSES, &SIZED(brasa_session_options, .float64 = true, .seed = 2, .optimizer = "adam"), 0);
     CHECK(!equal_state(a.s, b.s));
     CHECK_STATUS(brasa_session_save(a.s, path, BRASA_CHECKPOINT), BRASA_OK);
     CHECK_STATUS(brasa_session_load(b.s, path, &checkpoint, NULL), BRASA_OK);
@@ -191,28 +195,28 @@ TEST(checkpoint_float64)
 TEST(checkpoint_or_weights)
 {
     const char *path = in_folder("checkpoint.safetensors");
-    brasa_load_report report;
+    brasa_load_report report = {.size = sizeof report};
     net a, b, adam;
     resnet(&a, CLASSES, &momentum, 1);
-    resnet(&b, CLASSES, &(brasa_session_options){.batch = BATCH, .inference = true}, 0);
-    resnet(&adam, CLASSES, &(brasa_session_options){.batch = BATCH, .optimizer = "adam"}, 0);
+    resnet(&b, CLASSES, &SIZED(brasa_session_options, .batch = BATCH, .inference = true), 0);
+    resnet(&adam, CLASSES, &SIZED(brasa_session_options, .batch = BATCH, .optimizer = "adam"), 0);
     CHECK_STATUS(brasa_session_save(a.s, path, BRASA_CHECKPOINT), BRASA_OK);
     CASE("weights of a checkpoint");
     CHECK_STATUS(brasa_session_load(b.s, path, NULL, &report), BRASA_OK);
-    CHECK_INT(report.taken, parameters(&a));
+    CHECK_INT(report.loaded, parameters(&a));
     CHECK_INT(report.unknown, 0);
     CASE("another optimizer");
     CHECK_STATUS(brasa_session_load(adam.s, path, &checkpoint, &report), BRASA_BAD_FILE);
-    CHECK(report.missing > 0 && report.unknown > 0 && !report.misfit && !report.taken);
+    CHECK(report.missing > 0 && report.unknown > 0 && !report.mismatched && !report.loaded);
     CHECK_HAS(brasa_session_error(adam.s), "missing: '");
     CASE("a checkpoint out of weights");
     CHECK_STATUS(brasa_session_save(a.s, path, BRASA_WEIGHTS), BRASA_OK);
     CHECK_STATUS(brasa_session_load(a.s, path, &checkpoint, &report), BRASA_BAD_FILE);
     CHECK_HAS(brasa_session_error(a.s), "missing: 'steps', '");
-    CHECK(!report.unknown && !report.misfit);
+    CHECK(!report.unknown && !report.mismatched);
     CASE("neither");
     CHECK_STATUS(brasa_session_save(a.s, path, 7), BRASA_BAD_ARGUMENT);
-    CHECK_STATUS(brasa_session_load(a.s, path, &(brasa_load_options){.what = -1}, NULL), BRASA_BAD_ARGUMENT);
+    CHECK_STATUS(brasa_session_load(a.s, path, &SIZED(brasa_load_options, .what = -1), NULL), BRASA_BAD_ARGUMENT);
     net_stop(&a);
     net_stop(&b);
     net_stop(&adam);
@@ -225,24 +229,24 @@ TEST(another_head)
 {
     net a, b, untouched;
     const char *path = in_folder("ten.safetensors");
-    brasa_load_report report;
-    brasa_load_options options = {0};
+    brasa_load_report report = {.size = sizeof report};
+    brasa_load_options options = {.size = sizeof options};
     resnet(&a, CLASSES, &momentum, 0);
     resnet(&b, 9, &other_start, 0);
     resnet(&untouched, 9, &other_start, 0);
     CHECK_STATUS(brasa_session_save(a.s, path, BRASA_WEIGHTS), BRASA_OK);
     CHECK_STATUS(brasa_session_load(b.s, path, &options, &report), BRASA_BAD_FILE);
     CHECK(equal_state(b.s, untouched.s));
-    CHECK_INT(report.taken, 0);
-    CHECK_INT(report.misfit, 2);
+    CHECK_INT(report.loaded, 0);
+    CHECK_INT(report.mismatched, 2);
     CHECK_HAS(brasa_session_error(b.s), path);
     CHECK_HAS(brasa_session_error(b.s),
               "0 missing, 0 unknown, 2 of another shape or type; of another shape or type: '");
     CHECK_HAS(brasa_session_error(b.s), " (10 F32, not 9 F32)");
-    options.allow_misfit = true;
+    options.allow_mismatched = true;
     CHECK_STATUS(brasa_session_load(b.s, path, &options, &report), BRASA_OK);
-    CHECK_INT(report.taken, parameters(&a) - 2);
-    CHECK_INT(report.misfit, 2);
+    CHECK_INT(report.loaded, parameters(&a) - 2);
+    CHECK_INT(report.mismatched, 2);
     CHECK_HAS(report.names, "of another shape or type: '");
     CHECK(!equal_state(b.s, untouched.s));
     net_stop(&a);
@@ -259,7 +263,7 @@ static void dense_net(net *n, const char *first, const brasa_session_options *o)
     net_compile(n, o);
 }
 
-static const brasa_session_options inference = {.inference = true};
+static const brasa_session_options inference = {.size = sizeof inference, .inference = true};
 
 #define A "\"a.weight\":{\"dtype\":\"F32\",\"shape\":[2,2],\"data_offsets\":[0,16]}"
 #define T(name, type, shape, begin, end)                                                                             \
@@ -290,12 +294,13 @@ TEST(names_them)
          42, 2, 0, 0, 2, "of another shape or type: 'a.bias' (2 U8, not 2 F32), 'b.bias' (2 I32, not 2 F32)"},
     };
     const char *path = in_folder("named.safetensors");
-    const brasa_load_options allow = {.allow_missing = true, .allow_unknown = true, .allow_misfit = true};
+    const brasa_load_options allow = {
+        .size = sizeof allow, .allow_missing = true, .allow_unknown = true, .allow_mismatched = true};
     static const char zeros[64];
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         CASE("%s", rows[i].what);
         net n, untouched;
-        brasa_load_report report;
+        brasa_load_report report = {.size = sizeof report};
         dense_net(&n, "a", &inference);
         dense_net(&untouched, "a", &inference);
         write_tensors(path, rows[i].header, strlen(rows[i].header), zeros, (size_t)rows[i].bytes);
@@ -303,10 +308,10 @@ TEST(names_them)
             CHECK_STATUS(brasa_session_load(n.s, path, allowed ? &allow : NULL, &report),
                          allowed ? BRASA_OK : BRASA_BAD_FILE);
             CHECK(equal_state(n.s, untouched.s) == (!allowed || !rows[i].taken));
-            CHECK_INT(report.taken, allowed ? rows[i].taken : 0);
+            CHECK_INT(report.loaded, allowed ? rows[i].taken : 0);
             CHECK_INT(report.missing, rows[i].missing);
             CHECK_INT(report.unknown, rows[i].unknown);
-            CHECK_INT(report.misfit, rows[i].misfit);
+            CHECK_INT(report.mismatched, rows[i].misfit);
             CHECK_HAS(brasa_session_error(n.s), rows[i].said);
             CHECK_HAS(rows[i].said, report.names);
         }
@@ -321,7 +326,7 @@ TEST(many_names)
     net a, b;
     const char *path =
         in_folder("many-with-a-long-name-that-takes-room-in-the-message-but-not-all-of-it.safetensors");
-    brasa_load_report report;
+    brasa_load_report report = {.size = sizeof report};
     resnet(&a, CLASSES, &momentum, 0);
     dense_net(&b, "a", &inference);
     CHECK_STATUS(brasa_session_save(a.s, path, BRASA_CHECKPOINT), BRASA_OK);
@@ -366,8 +371,9 @@ TEST(converts)
                      "{\"a.weight\":{\"dtype\":\"%s\",\"shape\":[2,2],\"data_offsets\":[0,%d]}}", rows[i].type,
                      4 * rows[i].bytes);
             write_tensors(path, header, strlen(header), rows[i].data, 4 * (size_t)rows[i].bytes);
-            dense_net(&n, "a", &(brasa_session_options){.inference = true, .float64 = wide});
-            CHECK_STATUS(brasa_session_load(n.s, path, &(brasa_load_options){.allow_missing = true}, NULL), BRASA_OK);
+            dense_net(&n, "a", &SIZED(brasa_session_options, .inference = true, .float64 = wide));
+            CHECK_STATUS(brasa_session_load(n.s, path, &SIZED(brasa_load_options, .allow_missing = true), NULL),
+                         BRASA_OK);
             CHECK_STATUS(brasa_param_get(n.s, "a.weight", got, 4), BRASA_OK);
             CHECK(got[0] == 1 && got[1] == -2.5f && got[2] == 0.15625f && got[3] == (i == 3 ? 65536 : 65504));
             net_stop(&n);
@@ -430,7 +436,7 @@ TEST(damaged)
 {
     const char *path = in_folder("damaged.safetensors");
     net a, n, untouched;
-    dense_net(&a, "a", &(brasa_session_options){.inference = true, .seed = 3});
+    dense_net(&a, "a", &SIZED(brasa_session_options, .inference = true, .seed = 3));
     dense_net(&n, "a", &inference);
     dense_net(&untouched, "a", &inference);
     CHECK_STATUS(brasa_session_save(a.s, path, BRASA_CHECKPOINT), BRASA_OK);
@@ -541,7 +547,7 @@ TEST(odd_names)
     for (int i = 0; i < 5; i++) {
         CASE("%s", names[i]);
         net n, m;
-        dense_net(&n, names[i], &(brasa_session_options){.inference = true, .seed = 4});
+        dense_net(&n, names[i], &SIZED(brasa_session_options, .inference = true, .seed = 4));
         dense_net(&m, names[i], &inference);
         CHECK_STATUS(brasa_session_save(n.s, path, BRASA_WEIGHTS), BRASA_OK);
         CHECK_STATUS(brasa_session_load(m.s, path, NULL, NULL), BRASA_OK);

@@ -222,7 +222,7 @@ static bool evaluate(const char *layer, const shape *in, const char *kernels, co
     brasa_session *s = NULL;
     brasa_output(brasa_apply(brasa_input(g, "x", (int)in->dim[1], (int)in->dim[2], (int)in->dim[3]), "%s", layer),
                  "y");
-    const brasa_session_options o = {.batch = SAMPLES, .inference = true, .kernels = kernels};
+    const brasa_session_options o = {.size = sizeof o, .batch = SAMPLES, .inference = true, .kernels = kernels};
     CHECK_STATUS(brasa_session_new(g, &o, &s), BRASA_OK);
     const char *used[16];
     bool ours = false;

@@ -48,7 +48,8 @@ static inline bool look_on(void *user, int64_t done, int64_t total, const char *
 
 static inline void open_graph(fixture *f)
 {
-    brasa_context_options c = {.threads = 1, .alloc = heap_alloc, .release = heap_release, .user = &f->heap};
+    brasa_context_options c = {
+        .size = sizeof c, .threads = 1, .alloc = heap_alloc, .release = heap_release, .user = &f->heap};
     f->ctx = NULL;
     f->g = NULL;
     if (brasa_context_new(&c, &f->ctx) == BRASA_OK && (f->g = brasa_graph_new(f->ctx)))
@@ -58,11 +59,13 @@ static inline void open_graph(fixture *f)
 /* A session; f->timed counts anew. */
 static inline brasa_status open_session(fixture *f, brasa_tuning tuning, brasa_session_options o)
 {
+    tuning.size = sizeof tuning;
     tuning.watch = look_on;
     tuning.user = f;
     f->timed = 0;
     f->notes[0] = '\0';
     open_graph(f);
+    o.size = sizeof o;
     o.batch = BATCH;
     o.tuning = &tuning;
     return f->g ? brasa_session_new(f->g, &o, &f->s) : BRASA_OUT_OF_MEMORY;
@@ -120,7 +123,7 @@ static inline brasa_status choose(const fixture *f, tuner *t, graph *g, bool tra
 static inline tuner *new_tuner(const fixture *f)
 {
     tuner *t = NULL;
-    CHECK_STATUS(tuner_new(f->ctx, &(brasa_tuning){.measure = true}, &t), BRASA_OK);
+    CHECK_STATUS(tuner_new(f->ctx, &SIZED(brasa_tuning, .measure = true), &t), BRASA_OK);
     if (t)
         t->run = pretend;
     return t;
@@ -158,7 +161,7 @@ static inline bool has_choice(void)
 static inline int kept_in(const fixture *f, const char *path)
 {
     tuner *t = NULL;
-    CHECK_STATUS(tuner_new(f->ctx, &(brasa_tuning){.cache = path}, &t), BRASA_OK);
+    CHECK_STATUS(tuner_new(f->ctx, &SIZED(brasa_tuning, .cache = path), &t), BRASA_OK);
     const int count = t ? t->count : -1;
     tuner_free(t);
     return count;

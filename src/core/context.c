@@ -24,22 +24,23 @@ static void default_release(void *user, void *block)
 
 brasa_status context_make(const brasa_context_options *options, brasa_context **out)
 {
-    const brasa_context_options defaults = {0};
-    const brasa_context_options *o = options ? options : &defaults;
-    *out = NULL;
-    if (o->threads < 0 || o->threads > MOST_THREADS || (o->alloc == NULL) != (o->release == NULL))
+    brasa_context_options o;
+    if (out)
+        *out = NULL;
+    if (!out || options_take(NULL, &o, sizeof o, options, "brasa_context_options") != BRASA_OK || o.threads < 0 ||
+        o.threads > MOST_THREADS || (o.alloc == NULL) != (o.release == NULL))
         return BRASA_BAD_ARGUMENT;
 
-    void *(*alloc)(void *, size_t) = o->alloc ? o->alloc : default_alloc;
-    brasa_context *ctx = alloc(o->user, sizeof *ctx);
+    void *(*alloc)(void *, size_t) = o.alloc ? o.alloc : default_alloc;
+    brasa_context *ctx = alloc(o.user, sizeof *ctx);
     if (!ctx)
         return BRASA_OUT_OF_MEMORY;
     memset(ctx, 0, sizeof *ctx);
     ctx->alloc = alloc;
-    ctx->release = o->release ? o->release : default_release;
-    ctx->user = o->user;
+    ctx->release = o.release ? o.release : default_release;
+    ctx->user = o.user;
     ctx->isa = isa_available();
-    ctx->threads = o->threads ? threads_granted(o->threads) : threads_available();
+    ctx->threads = o.threads ? threads_granted(o.threads) : threads_available();
     *out = ctx;
     return BRASA_OK;
 }
@@ -56,12 +57,14 @@ void brasa_context_free(brasa_context *ctx)
 
 const char *brasa_context_error(const brasa_context *ctx)
 {
-    return ctx->error;
+    return ctx ? ctx->error
+               : "there is no context: brasa_context_new was out of memory, or refused its options: size must be "
+                 "sizeof(brasa_context_options), threads from 0 to 1024, alloc and release both set or both NULL";
 }
 
 int32_t brasa_context_threads(const brasa_context *ctx)
 {
-    return ctx->threads;
+    return ctx ? ctx->threads : 0;
 }
 
 const char *brasa_version(void)
@@ -146,9 +149,15 @@ brasa_status fail(brasa_context *ctx, brasa_status status, const char *format, .
 {
     va_list args;
     va_start(args, format);
-    vsnprintf(ctx->error, sizeof ctx->error, format, args);
+    if (ctx)
+        vsnprintf(ctx->error, sizeof ctx->error, format, args);
     va_end(args);
     return status;
+}
+
+brasa_status fail_null(brasa_context *ctx, const char *call, const char *what)
+{
+    return fail(ctx, BRASA_BAD_ARGUMENT, "%s: NULL was given: it needs %s", call, what);
 }
 
 brasa_status fail_memory(brasa_context *ctx, size_t bytes)

@@ -7,6 +7,7 @@
 
 #include "brasa.h"
 #include "core/isa.h"
+#include "core/options.h"
 
 enum { ERROR_TEXT_SIZE = 1024, MOST_THREADS = 1024, MEM_ALIGN = 64 };
 
@@ -43,9 +44,11 @@ void pinned_put(brasa_context *ctx, void *block);
 /* A context without a device; brasa_context_new (device.c) opens the CPU for it. */
 brasa_status context_make(const brasa_context_options *options, brasa_context **out);
 
-/* Sets the error text and returns `status`: `return fail(ctx, BRASA_BAD_SHAPE, "...")`. */
+/* Sets the error text, unless ctx is NULL, and returns `status`: `return fail(ctx, BRASA_BAD_SHAPE, "...")`. */
 brasa_status fail(brasa_context *ctx, brasa_status status, const char *format, ...) BRASA_PRINTF(3, 4);
 brasa_status fail_memory(brasa_context *ctx, size_t bytes);
+/* For public calls: `call`, __func__, was given a NULL where it needs one of `what`, "a session and a name". */
+brasa_status fail_null(brasa_context *ctx, const char *call, const char *what);
 /* Puts `prefix: ` before the error text, where a caller knows more (the file and line, say). */
 void fail_prefix(brasa_context *ctx, const char *format, ...) BRASA_PRINTF(2, 3);
 

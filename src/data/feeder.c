@@ -191,7 +191,7 @@ brasa_status feeder_new(brasa_context *ctx, const feeder_options *o, feeder **ou
         f->largest = feeder_largest(o, f->shape);
     if (status == BRASA_OK && f->whole && !(f->skipped = mem_get(ctx, (size_t)o->set->count * sizeof *f->skipped)))
         status = fail_memory(ctx, (size_t)o->set->count * sizeof *f->skipped);
-    if (status == BRASA_OK && brasa_context_new(&(brasa_context_options){.threads = 1}, &f->own) != BRASA_OK)
+    if (status == BRASA_OK && brasa_context_new(&SIZED(brasa_context_options, .threads = 1), &f->own) != BRASA_OK)
         status = fail_memory(ctx, sizeof *f->own);
     if (status != BRASA_OK) {
         feeder_free(f);

@@ -172,6 +172,8 @@ static place parse(const char *name)
 
 static brasa_status open_at(brasa_context *ctx, const char *name, place at, opened *o)
 {
+    if (!ctx)
+        return BRASA_BAD_ARGUMENT;
     char why[512] = "";
     if (at.row->open)
         return at.row->open(ctx, &o->device);
@@ -217,6 +219,8 @@ brasa_status brasa_context_new(const brasa_context_options *options, brasa_conte
 
 brasa_status brasa_context_use(brasa_context *ctx, const char *name)
 {
+    if (!ctx)
+        return BRASA_BAD_ARGUMENT;
     const opened *now = ctx->library[LIBRARY_DEVICE].data;
     if (now->library)
         return fail(ctx, BRASA_WRONG_STATE, "this context works on %s already", ctx->device->name);

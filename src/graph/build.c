@@ -42,16 +42,20 @@ void brasa_graph_free(brasa_graph *g)
 
 brasa_status brasa_graph_status(const brasa_graph *g)
 {
-    return g->status;
+    return g ? g->status : BRASA_BAD_ARGUMENT;
 }
 
 const char *brasa_graph_error(const brasa_graph *g)
 {
+    if (!g)
+        return "there is no graph: brasa_graph_new returns NULL if it is out of memory";
     return g->status != BRASA_OK ? g->error : g->ctx->error;
 }
 
 brasa_status brasa_graph_set_dialect(brasa_graph *g, const char *name)
 {
+    if (!g || !name)
+        return fail_null(g ? g->ctx : NULL, __func__, "a graph and a name");
     const dialect *d = dialect_find(name);
     if (g->status != BRASA_OK)
         return g->status;
@@ -70,19 +74,25 @@ brasa_status brasa_graph_set_dialect(brasa_graph *g, const char *name)
 
 void brasa_graph_scope(brasa_graph *g, const char *prefix)
 {
-    const char *copy = pool_text(&g->pool, "%s", prefix);
+    if (!g)
+        return;
+    const char *copy = pool_text(&g->pool, "%s", prefix ? prefix : "");
     if (copy)
         g->scope = copy;
     else
-        graph_stick(g, fail_memory(g->ctx, strlen(prefix) + 1));
+        graph_stick(g, fail_memory(g->ctx, 0));
 }
 
 /* --- inputs, outputs, the loss ---------------------------------------------------------------------------------- */
 
-/* Names that the library gives: the step counter, gradients, the optimizer's memory. */
-static bool refuse_reserved(graph *g, const char *name)
+/* No name, or one that the library gives: the step counter, gradients, the optimizer's memory. */
+static bool refuse_name(graph *g, const char *name)
 {
-    const size_t length = strlen(name);
+    if (!name)
+        graph_stick(g, fail(g->ctx, BRASA_BAD_ARGUMENT, "the name of an input or output is NULL"));
+    const size_t length = name ? strlen(name) : 0;
+    if (!name)
+        return true;
     if (strcmp(name, STEPS_NAME) != 0 && !strchr(name, '/') &&
         (length < 5 || strcmp(name + length - 5, ".grad") != 0))
         return false;
@@ -95,7 +105,7 @@ static bool refuse_reserved(graph *g, const char *name)
 
 static brasa_tensor make_input(graph *g, const char *name, dtype type, const shape *s)
 {
-    if (refuse_reserved(g, name))
+    if (!g || refuse_name(g, name))
         return (brasa_tensor){g, -1};
     int v = graph_value(g, VALUE_INPUT, type, s, name);
     if (v >= 0)
@@ -118,9 +128,9 @@ brasa_tensor brasa_input_vector(brasa_graph *g, const char *name, int32_t featur
 brasa_tensor brasa_labels(brasa_graph *g, const char *name, int32_t classes)
 {
     shape s = shape_1(1);
-    if (classes < 1)
-        graph_stick(
-            g, fail(g->ctx, BRASA_BAD_ARGUMENT, "'%s': there must be at least one class, got %d", name, classes));
+    if (g && classes < 1)
+        graph_stick(g, fail(g->ctx, BRASA_BAD_ARGUMENT, "'%s': there must be at least one class, got %d",
+                            name ? name : "", classes));
     brasa_tensor t = make_input(g, name, I32, &s);
     if (t.id >= 0)
         g->values[t.id].classes = classes;
@@ -146,9 +156,9 @@ void brasa_output(brasa_tensor x, const char *name)
     if (!g)
         return;
     value *v = &g->values[x.id];
-    if (!name[0])
+    if (name && !name[0])
         graph_stick(g, fail(g->ctx, BRASA_BAD_ARGUMENT, "an output needs a name to be read under"));
-    if (!name[0] || refuse_reserved(g, name))
+    if (g->status != BRASA_OK || refuse_name(g, name))
         return;
     if (v->name || graph_find(g, name) >= 0) {
         graph_stick(g, fail(g->ctx, BRASA_BAD_ARGUMENT, "cannot name an output '%s': %s '%s'", name,
@@ -187,7 +197,8 @@ int32_t brasa_tensor_shape(brasa_tensor x, int64_t out[6])
     if (!g)
         return -1;
     const shape *s = &g->values[x.id].shape;
-    memcpy(out, s->dim, (size_t)s->rank * sizeof s->dim[0]);
+    if (out)
+        memcpy(out, s->dim, (size_t)s->rank * sizeof s->dim[0]);
     return s->rank;
 }
 
@@ -275,6 +286,10 @@ static brasa_tensor apply_text(graph *g, const brasa_tensor *inputs, int count, 
 static brasa_tensor apply_va(graph *g, const brasa_tensor *inputs, int count, const char *format, va_list args)
 {
     char text[MAX_LAYER_TEXT];
+    if (!format) {
+        graph_stick(g, fail(g->ctx, BRASA_BAD_ARGUMENT, "the text of a layer is NULL"));
+        return (brasa_tensor){g, -1};
+    }
     const numeric_state locale = numeric_enter();
     int length = vsnprintf(text, sizeof text, format, args);
     numeric_leave(locale);
@@ -299,12 +314,15 @@ brasa_tensor brasa_apply(brasa_tensor x, const char *format, ...)
 
 brasa_tensor brasa_apply_n(brasa_graph *g, const brasa_tensor *inputs, int32_t count, const char *format, ...)
 {
-    for (int i = 0; i < count && g->status == BRASA_OK; i++) {
+    if (g && (count < 0 || (count && !inputs)))
+        graph_stick(g, fail(g->ctx, BRASA_BAD_ARGUMENT, "a layer of %d inputs was given %s", (int)count,
+                            inputs ? "a list of them" : "NULL"));
+    for (int i = 0; g && i < count && g->status == BRASA_OK; i++) {
         if (inputs[i].graph != g)
             graph_stick(g, fail(g->ctx, BRASA_BAD_ARGUMENT, "input %d belongs to another graph", i + 1));
         usable(inputs[i]);
     }
-    if (g->status != BRASA_OK)
+    if (!g || g->status != BRASA_OK)
         return (brasa_tensor){g, -1};
     va_list args;
     va_start(args, format);
@@ -407,14 +425,14 @@ brasa_tensor brasa_classify(brasa_tensor x, int32_t classes)
 
 bool brasa_graph_param_at(const brasa_graph *g, int32_t index, brasa_param_info *out)
 {
-    for (int pass = 0; pass < 2; pass++) { /* trained ones first */
+    for (int pass = 0; g && pass < 2; pass++) { /* trained ones first */
         for (int i = 0; i < g->nvalues; i++) {
             const value *v = &g->values[i];
             if (v->kind != (pass ? VALUE_BUFFER : VALUE_PARAM) || index-- != 0)
                 continue;
-            *out = (brasa_param_info){.name = v->name, .rank = v->shape.rank, .trainable = pass == 0};
-            memcpy(out->shape, v->shape.dim, sizeof out->shape);
-            return true;
+            brasa_param_info p = {.name = v->name, .rank = v->shape.rank, .trainable = pass == 0};
+            memcpy(p.shape, v->shape.dim, sizeof p.shape);
+            return options_give(g->ctx, out, &p, sizeof p, "brasa_param_info") == BRASA_OK;
         }
     }
     return false;
@@ -423,7 +441,7 @@ bool brasa_graph_param_at(const brasa_graph *g, int32_t index, brasa_param_info 
 int64_t brasa_graph_param_total(const brasa_graph *g)
 {
     int64_t total = 0;
-    for (int i = 0; i < g->nvalues; i++)
+    for (int i = 0; g && i < g->nvalues; i++)
         if (g->values[i].kind == VALUE_PARAM)
             total += shape_count(&g->values[i].shape);
     return total;

@@ -355,7 +355,7 @@ brasa_status tuner_new(brasa_context *ctx, const brasa_tuning *o, tuner **out)
     t->watch = o->watch;
     t->user = o->user;
     t->patience = patience;
-    t->most_bytes = o->most_bytes < (uint64_t)INT64_MAX ? (int64_t)o->most_bytes : 0;
+    t->most_bytes = o->memory_limit < (uint64_t)INT64_MAX ? (int64_t)o->memory_limit : 0;
     t->machine = tuner_machine(&t->pool);
     t->cache = o->cache ? pool_text(&t->pool, "%s", o->cache) : NULL;
     brasa_status status = t->machine && (t->cache || !o->cache) ? BRASA_OK : fail_memory(ctx, 0);

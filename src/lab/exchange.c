@@ -145,7 +145,8 @@ static brasa_status make_weights(exchange *e, uint64_t *hash)
         return BRASA_OUT_OF_MEMORY;
     if (exchange_has_tensors(e, e->weights))
         return BRASA_OK;
-    const brasa_session_options o = {.batch = 1, .seed = (uint64_t)e->cell->seed, .inference = true};
+    const brasa_session_options o = {
+        .size = sizeof o, .batch = 1, .seed = (uint64_t)e->cell->seed, .inference = true};
     brasa_status status = brasa_session_new(e->task.graph, &o, &s);
     if (status == BRASA_OK)
         status = exchange_written(e, brasa_session_save(s, e->weights, BRASA_WEIGHTS));
@@ -168,7 +169,8 @@ static void write_optimizer(const exchange *e, json *j)
 /* Two samples, so that batch norm has something to compute with. */
 static brasa_status read_optimizer(exchange *e, uint64_t *hash)
 {
-    const brasa_session_options o = {.batch = 2, .optimizer = e->cell->optimizer, .plan_only = true};
+    const brasa_session_options o = {
+        .size = sizeof o, .batch = 2, .optimizer = e->cell->optimizer, .plan_only = true};
     brasa_status status = brasa_session_new(e->task.graph, &o, &e->plan);
     if (status != BRASA_OK)
         return status;

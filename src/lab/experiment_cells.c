@@ -162,7 +162,8 @@ static brasa_status check_optimizer(experiment *e, const experiment_block *b, co
     brasa_status status = experiment_place(e, b, KEY_DIALECT, brasa_graph_set_dialect(g, c->dialect));
     if (status == BRASA_OK) {
         brasa_apply(brasa_input_vector(g, "x", 3), "classify 2");
-        const brasa_session_options o = {.batch = 2, .plan_only = true, .kernels = "_ref", .optimizer = c->optimizer};
+        const brasa_session_options o = {
+            .size = sizeof o, .batch = 2, .plan_only = true, .kernels = "_ref", .optimizer = c->optimizer};
         status = experiment_place(e, b, KEY_OPTIMIZER, brasa_session_new(g, &o, &s));
     }
     brasa_session_free(s);

@@ -80,7 +80,7 @@ static brasa_status check_word(experiment_list *l, const char *word)
 
 static brasa_status check_network(experiment_list *l, const char *word)
 {
-    brasa_model_info info;
+    brasa_model_info info = {.size = sizeof info};
     nearest n = {.word = word};
     const size_t length = strlen(word);
     if (length > 4 && strcmp(word + length - 4, ".net") == 0)

@@ -59,11 +59,8 @@ brasa_status runner_graph(runner *r, bool whole, brasa_tensor *values, brasa_gra
 
 brasa_session_options runner_options(const runner *r, int64_t size, const brasa_tuning *tuning)
 {
-    return (brasa_session_options){.batch = size,
-                                   .optimizer = r->errand->optimizer,
-                                   .seed = (uint64_t)r->errand->seed,
-                                   .precision = r->precision,
-                                   .tuning = tuning};
+    return SIZED(brasa_session_options, .batch = size, .optimizer = r->errand->optimizer,
+                 .seed = (uint64_t)r->errand->seed, .precision = r->precision, .tuning = tuning);
 }
 
 brasa_status runner_session(runner *r, brasa_graph *g, int64_t size, const brasa_tuning *tuning, brasa_session **out)

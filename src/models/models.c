@@ -9,7 +9,8 @@ static const struct model {
     brasa_model_info info;
     void (*build)(brasa_graph *g, int classes);
 } models[] = {
-#define MODEL(name, classes, c, h, w, summary) {{#name, summary, classes, {c, h, w}}, build_##name},
+#define MODEL(name, classes, c, h, w, summary)                                                                       \
+    {{sizeof(brasa_model_info), #name, summary, classes, {c, h, w}}, build_##name},
 #include "models/models.def"
 #undef MODEL
 };
@@ -19,8 +20,7 @@ bool brasa_model_at(int32_t index, brasa_model_info *out)
 {
     if (index < 0 || index >= MODELS)
         return false;
-    *out = models[index].info;
-    return true;
+    return options_give(NULL, out, &models[index].info, sizeof models[index].info, "brasa_model_info") == BRASA_OK;
 }
 
 static bool is_file(const char *name)
@@ -31,6 +31,8 @@ static bool is_file(const char *name)
 
 brasa_status brasa_model_build(brasa_graph *g, const char *name, int32_t classes)
 {
+    if (!g || !name)
+        return fail_null(g ? g->ctx : NULL, __func__, "a graph and a name");
     if (g->status != BRASA_OK)
         return g->status;
     if (classes < 0) {

@@ -36,7 +36,7 @@ static brasa_status find_weights(const graph *g, const node **out)
     }
     if (weighted && (!same || weighted != losses))
         return fail(g->ctx, BRASA_WRONG_STATE,
-                    "the batch cannot be split into parts: the network's losses weigh classes differently");
+                    "the batch cannot be split into micro-batches: the network's losses weigh classes differently");
     return BRASA_OK;
 }
 
@@ -56,7 +56,7 @@ brasa_status part_begin(graph *g, int64_t batch)
     for (int i = 0; i < g->nnodes; i++)
         if (g->nodes[i].op->mixes_samples)
             return fail(g->ctx, BRASA_WRONG_STATE,
-                        "the batch cannot be split into parts: %s '%s' computes with the whole of it",
+                        "the batch cannot be split into micro-batches: %s '%s' computes with the whole of it",
                         g->nodes[i].op->name, g->nodes[i].name);
     brasa_status status = find_weights(g, &loss);
     if (status != BRASA_OK)

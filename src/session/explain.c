@@ -136,14 +136,13 @@ static void explain_text(sink *o, const brasa_session *s)
             role = ROLE_GRADIENT;
         explain_node(o, p, &w, i);
     }
-    brasa_memory m;
-    brasa_session_memory(s, &m);
+    const brasa_memory m = session_memory(s);
     print(o, "memory %s: weights %s, buffers %s, optimizer %s, activations, gradients %s",
           numeric_bytes((double)m.total).text, numeric_bytes((double)m.weights).text,
           numeric_bytes((double)m.buffers).text, numeric_bytes((double)m.optimizer).text,
           numeric_bytes((double)p->plan.bytes).text);
-    if (m.sums)
-        print(o, ", sums over the parts of a batch %s", numeric_bytes((double)m.sums).text);
+    if (m.accumulated)
+        print(o, ", gradients accumulated over micro-batches %s", numeric_bytes((double)m.accumulated).text);
     print(o, "\n");
     const node *peak = p->plan.peak_node < g->nnodes ? &g->nodes[p->plan.peak_node] : NULL;
     print(o, "peak at step %d (%s%s%s), lower bound %s\n", p->plan.peak_node + 1, peak ? peak->op->name : "end",
@@ -231,8 +230,7 @@ static void explain_json(sink *o, const brasa_session *s)
 {
     const program *p = s->current;
     json j = {.write = o->write, .user = o->user};
-    brasa_memory m;
-    brasa_session_memory(s, &m);
+    const brasa_memory m = session_memory(s);
     json_open(&j, NULL, '{');
     json_text(&j, "mode", p->training ? "training" : "evaluation");
     json_int(&j, "batch", p->batch);
@@ -246,7 +244,7 @@ static void explain_json(sink *o, const brasa_session *s)
     json_int(&j, "weights", (int64_t)m.weights);
     json_int(&j, "buffers", (int64_t)m.buffers);
     json_int(&j, "optimizer", (int64_t)m.optimizer);
-    json_int(&j, "sums", (int64_t)m.sums);
+    json_int(&j, "sums", (int64_t)m.accumulated);
     json_int(&j, "transient", p->plan.bytes);
     json_int(&j, "lower_bound", p->plan.lower_bound);
     json_int(&j, "peak_step", p->plan.peak_node + 1);
@@ -268,7 +266,12 @@ static void explain_json(sink *o, const brasa_session *s)
 brasa_status brasa_session_explain(brasa_session *s, int32_t format,
                                    bool (*write)(void *user, const char *text, size_t length), void *user)
 {
+    if (!s || !write)
+        return fail_null(s ? s->ctx : NULL, __func__, "a session and a function that writes");
     sink o = {write, user, false};
+    if (format < BRASA_EXPLAIN_TEXT || format > BRASA_EXPLAIN_PROFILE)
+        return fail(s->ctx, BRASA_BAD_ARGUMENT,
+                    "format: expected BRASA_EXPLAIN_TEXT, _JSON, _TUNING or _PROFILE, got %d", (int)format);
     if (format == BRASA_EXPLAIN_JSON)
         explain_json(&o, s);
     else if (format == BRASA_EXPLAIN_TUNING)

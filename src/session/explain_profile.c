@@ -59,7 +59,7 @@ static cell node_cell(const spent *x)
 
 static cell batch_cell(const brasa_session *s, const program *p)
 {
-    return p->graph.in_parts ? cell_of("%lld in parts of %lld", (long long)s->batch, (long long)s->part)
+    return p->graph.in_parts ? cell_of("%lld in micro-batches of %lld", (long long)s->batch, (long long)s->part)
                              : cell_of("%lld", (long long)p->batch);
 }
 

@@ -95,6 +95,8 @@ static brasa_status put(brasa_session *s, const value *v, const void *from, bool
 
 static brasa_status feed(brasa_session *s, const char *input, const void *data, size_t bytes, bool stored)
 {
+    if (!s || !input || !data)
+        return fail_null(s ? s->ctx : NULL, "brasa_feed", "a session, the name of an input, and data");
     program *p = s->current;
     int id = graph_find(&p->graph, input);
     if (id < 0 || p->graph.values[id].kind != VALUE_INPUT)
@@ -233,6 +235,8 @@ static program *last_program(const brasa_session *s)
 
 static brasa_status run_step(brasa_session *s, bool training, program_runner *run, void *user)
 {
+    if (!s)
+        return BRASA_BAD_ARGUMENT;
     program *p = s->current;
     const brasa_status there = session_check_memory(s);
     if (there != BRASA_OK)
@@ -275,8 +279,7 @@ static brasa_status find_output(brasa_session *s, const char *output, size_t byt
     if (id < 0 && strcmp(output, "loss") == 0)
         id = g->loss; /* which may have a name of its own */
     if ((id < 0 || !g->values[id].output) && last != s->current && graph_find(&s->current->graph, output) >= 0)
-        return fail(s->ctx, BRASA_NOT_FOUND, "'%s' cannot be read: of a batch in parts only scalars are kept",
-                    output);
+        return fail(s->ctx, BRASA_NOT_FOUND, "'%s' cannot be read: with micro-batches only scalars are kept", output);
     if (id < 0 || !g->values[id].output)
         return fail(s->ctx, BRASA_NOT_FOUND, "this program has no output '%s'", output);
     const value *v = *out = &g->values[id];
@@ -292,6 +295,8 @@ static brasa_status find_output(brasa_session *s, const char *output, size_t byt
 brasa_status brasa_fetch(brasa_session *s, const char *output, void *data, size_t bytes)
 {
     const value *v = NULL;
+    if (!s || !output || !data)
+        return fail_null(s ? s->ctx : NULL, __func__, "a session, the name of an output, and a place for it");
     brasa_status status = find_output(s, output, bytes, &v);
     if (status != BRASA_OK)
         return status;
@@ -367,6 +372,8 @@ static brasa_status fetch_scalar(brasa_session *s, const char *name, float *out)
 
 static brasa_status check_float(brasa_session *s)
 {
+    if (!s)
+        return BRASA_BAD_ARGUMENT;
     if (s->options.float64)
         return fail(s->ctx, BRASA_WRONG_STATE, "a float64 session is fed with brasa_feed");
     return BRASA_OK;
@@ -401,8 +408,11 @@ brasa_status brasa_eval_step(brasa_session *s, const float *images, const int32_
 
 /* --- parameters ------------------------------------------------------------------------------------------- */
 
-static brasa_status find_real(brasa_session *s, const char *name, int64_t count, const state **out)
+static brasa_status find_real(brasa_session *s, const char *name, const float *data, int64_t count, const state **out)
 {
+    if (!s || !name || !data)
+        return fail_null(s ? s->ctx : NULL, "brasa_param_get and _set",
+                         "a session, the name of a parameter, and data");
     brasa_status status = session_check_memory(s);
     if (status != BRASA_OK)
         return status;
@@ -419,7 +429,7 @@ static brasa_status find_real(brasa_session *s, const char *name, int64_t count,
 brasa_status brasa_param_get(brasa_session *s, const char *name, float *data, int64_t count)
 {
     const state *st = NULL;
-    brasa_status status = find_real(s, name, count, &st);
+    brasa_status status = find_real(s, name, data, count, &st);
     if (status == BRASA_OK)
         status = session_pull(s, st);
     if (status != BRASA_OK)
@@ -436,7 +446,7 @@ brasa_status brasa_param_get(brasa_session *s, const char *name, float *data, in
 brasa_status brasa_param_set(brasa_session *s, const char *name, const float *data, int64_t count)
 {
     const state *st = NULL;
-    brasa_status status = find_real(s, name, count, &st);
+    brasa_status status = find_real(s, name, data, count, &st);
     if (status != BRASA_OK)
         return status;
     walk w = {.shape = &st->stored,

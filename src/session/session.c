@@ -283,6 +283,8 @@ static brasa_status prepare_size(brasa_session *s, bool training, int64_t batch)
 
 brasa_status brasa_session_prepare(brasa_session *s, bool training, int64_t batch)
 {
+    if (!s)
+        return BRASA_BAD_ARGUMENT;
     brasa_status status = check_use(s, training, batch);
     const int64_t size = first_size(s, training, batch);
     if (status == BRASA_OK)
@@ -330,21 +332,25 @@ static brasa_status tell_device(brasa_session *s, const brasa_tuning *from)
 
 static brasa_status read_tuning(brasa_session *s, const brasa_tuning *from)
 {
+    brasa_tuning t;
+    const brasa_status status = options_take(s->ctx, &t, sizeof t, from, "brasa_tuning");
+    if (status != BRASA_OK)
+        return status;
     if (s->ctx->device->self_tuning)
-        return tell_device(s, from);
-    brasa_tuning t = *from;
+        return tell_device(s, &t);
     t.measure = t.measure && !s->options.plan_only;
     return tuner_new(s->ctx, &t, &s->tuner);
 }
 
-static brasa_status read_parts(brasa_session *s, const brasa_session_options *o)
+static brasa_status read_micro_batches(brasa_session *s, const brasa_session_options *o)
 {
-    const int64_t batch = s->options.batch;
-    if (o->parts < 0 || (o->parts > 1 && batch % o->parts != 0))
-        return fail(s->ctx, BRASA_BAD_ARGUMENT, "parts: a batch of %lld cannot be split into %lld equal parts",
-                    (long long)batch, (long long)o->parts);
-    if (o->parts > 1 && !o->inference)
-        s->part = batch / o->parts;
+    const int64_t batch = s->options.batch, count = o->micro_batches;
+    if (count < 0 || (count > 1 && batch % count != 0))
+        return fail(s->ctx, BRASA_BAD_ARGUMENT,
+                    "micro_batches: a batch of %lld cannot be split into %lld equal micro-batches", (long long)batch,
+                    (long long)count);
+    if (count > 1 && !o->inference)
+        s->part = batch / count;
     return BRASA_OK;
 }
 
@@ -394,7 +400,7 @@ static brasa_status start(brasa_session *s, const brasa_session_options *o)
     if (status == BRASA_OK)
         status = check_use(s, !o->inference, s->options.batch);
     if (status == BRASA_OK)
-        status = read_parts(s, o);
+        status = read_micro_batches(s, o);
 
     const dtype real = o->float64 ? F64 : F32;
     for (int pass = 0; pass < 2; pass++)
@@ -425,21 +431,26 @@ static brasa_status start(brasa_session *s, const brasa_session_options *o)
 
 brasa_status brasa_session_new(brasa_graph *g, const brasa_session_options *options, brasa_session **out)
 {
-    const brasa_session_options defaults = {0};
-    const brasa_session_options *o = options ? options : &defaults;
-    *out = NULL;
+    brasa_session_options o;
+    if (out)
+        *out = NULL;
+    if (!g || !out)
+        return fail_null(g ? g->ctx : NULL, __func__, "a graph and a place for the session");
+    brasa_status status = options_take(g->ctx, &o, sizeof o, options, "brasa_session_options");
+    if (status != BRASA_OK)
+        return status;
     brasa_session *s = mem_get(g->ctx, sizeof *s);
     if (!s)
         return fail_memory(g->ctx, sizeof *s);
     s->ctx = g->ctx;
     s->pool.ctx = g->ctx;
     s->source = g;
-    s->options = *o;
+    s->options = o;
     s->options.optimizer = s->options.schedule = s->options.kernels = s->options.freeze = NULL;
     s->options.class_weights = NULL;
     s->options.tuning = NULL;
-    s->options.batch = o->batch ? o->batch : 1;
-    brasa_status status = start(s, o);
+    s->options.batch = o.batch ? o.batch : 1;
+    status = start(s, &o);
     if (status == BRASA_OK)
         *out = s;
     else
@@ -469,7 +480,7 @@ void brasa_session_free(brasa_session *s)
 
 const char *brasa_session_error(const brasa_session *s)
 {
-    return s->ctx->error;
+    return s ? s->ctx->error : "there is no session: brasa_graph_error says why brasa_session_new made none";
 }
 
 brasa_status brasa_use(brasa_session *s, bool training, int64_t batch)
@@ -486,36 +497,47 @@ brasa_status brasa_use(brasa_session *s, bool training, int64_t batch)
 
 int64_t brasa_session_steps(const brasa_session *s)
 {
-    const state *steps = session_state(s, STEPS_NAME);
-    return s->arena && session_pull(s, steps) == BRASA_OK ? *(const int64_t *)session_state_data(s, steps) : 0;
+    const state *steps = s ? session_state(s, STEPS_NAME) : NULL;
+    return s && s->arena && session_pull(s, steps) == BRASA_OK ? *(const int64_t *)session_state_data(s, steps) : 0;
+}
+
+brasa_memory session_memory(const brasa_session *s)
+{
+    const program *largest = largest_program(s);
+    brasa_memory m = {.size = sizeof m,
+                      .transient = (uint64_t)s->transient,
+                      .activations = (uint64_t)(s->transient - largest->plan.gradients - largest->plan.scratch),
+                      .gradients = (uint64_t)largest->plan.gradients,
+                      .workspace = (uint64_t)largest->plan.scratch,
+                      .lower_bound = (uint64_t)largest->plan.lower_bound,
+                      .total = (uint64_t)(s->persistent + s->transient + PLAN_ALIGN)};
+    for (int i = 0; i < s->nstates; i++) {
+        uint64_t bytes = (uint64_t)plan_align(s->states[i].there);
+        m.host_copy += s->ctx->device->host_memory ? 0 : (uint64_t)plan_align(s->states[i].bytes);
+        if (s->states[i].kind == VALUE_PARAM)
+            m.weights += bytes;
+        else if (s->states[i].kind == VALUE_BUFFER)
+            m.buffers += bytes;
+        else if (s->states[i].kind == VALUE_SUM)
+            m.accumulated += bytes;
+        else
+            m.optimizer += bytes;
+    }
+    return m;
 }
 
 brasa_status brasa_session_memory(const brasa_session *s, brasa_memory *out)
 {
-    const program *largest = largest_program(s);
-    *out = (brasa_memory){.transient = (uint64_t)s->transient,
-                          .activations = (uint64_t)(s->transient - largest->plan.gradients - largest->plan.scratch),
-                          .gradients = (uint64_t)largest->plan.gradients,
-                          .workspace = (uint64_t)largest->plan.scratch,
-                          .lower_bound = (uint64_t)largest->plan.lower_bound,
-                          .total = (uint64_t)(s->persistent + s->transient + PLAN_ALIGN)};
-    for (int i = 0; i < s->nstates; i++) {
-        uint64_t bytes = (uint64_t)plan_align(s->states[i].there);
-        out->copy += s->ctx->device->host_memory ? 0 : (uint64_t)plan_align(s->states[i].bytes);
-        if (s->states[i].kind == VALUE_PARAM)
-            out->weights += bytes;
-        else if (s->states[i].kind == VALUE_BUFFER)
-            out->buffers += bytes;
-        else if (s->states[i].kind == VALUE_SUM)
-            out->sums += bytes;
-        else
-            out->optimizer += bytes;
-    }
-    return BRASA_OK;
+    if (!s)
+        return BRASA_BAD_ARGUMENT;
+    const brasa_memory m = session_memory(s);
+    return options_give(s->ctx, out, &m, sizeof m, "brasa_memory");
 }
 
 brasa_status brasa_session_save_tuning(const brasa_session *s, const char *path)
 {
+    if (!s || !path)
+        return fail_null(s ? s->ctx : NULL, __func__, "a session and a path");
     const tuner none = {.ctx = s->ctx};
     device *d = s->ctx->device;
     if (d->record)
@@ -531,6 +553,8 @@ static void forget_times(const program *p)
 
 void brasa_session_profile(brasa_session *s, bool on)
 {
+    if (!s)
+        return;
     s->profile = on;
     for (const program *p = s->programs; on && p; p = p->next)
         forget_times(p);

@@ -83,6 +83,8 @@ void session_free_mirror(brasa_session *s);
 void *session_state_data(const brasa_session *s, const state *st);
 brasa_status session_pull(const brasa_session *s, const state *st);
 brasa_status session_push(const brasa_session *s, const state *st);
+/* session.c: what brasa_session_memory tells. */
+brasa_memory session_memory(const brasa_session *s);
 /* session.c: whether it has memory to run in; if not, why. */
 brasa_status session_check_memory(const brasa_session *s);
 /* Where a value of the current program lies: in the device's memory. */

@@ -131,9 +131,13 @@ static brasa_status save(saving *v, pool *p, const char *path, int32_t what, con
 
 brasa_status session_save(brasa_session *s, const char *path, int32_t what, const tensor_note *notes)
 {
+    if (!s || !path)
+        return fail_null(s ? s->ctx : NULL, "brasa_session_save", "a session and a path");
     saving v = {.s = s};
     pool p = {.ctx = s->ctx};
-    brasa_status status = save(&v, &p, path, what, notes);
+    brasa_status status = session_check_memory(s);
+    if (status == BRASA_OK)
+        status = save(&v, &p, path, what, notes);
     pool_free(&p);
     return status;
 }
@@ -220,7 +224,7 @@ static void find_items(loading *l)
         const tensor_entry *t = l->found[i] ? NULL : safetensors_find(l->file, it->name);
         if (!t)
             continue;
-        l->report->misfit++;
+        l->report->mismatched++;
         tell(l, "of another shape or type: ", "'%s' (%s %s, not %s %s)", it->name, shape_print(&t->shape).text,
              t->type->name, shape_print(&it->st->shape).text, tensor_type_of(it->st->type)->name);
     }
@@ -246,7 +250,7 @@ static brasa_status refuse_misfit(const loading *l)
     return fail(l->s->ctx, BRASA_BAD_FILE,
                 "%s%s does not fit the network: %d missing, %d unknown, %d of another shape or type; %s",
                 length > MOST ? "..." : "", length > MOST ? l->file->path + length - MOST : l->file->path,
-                (int)r->missing, (int)r->unknown, (int)r->misfit, r->names);
+                (int)r->missing, (int)r->unknown, (int)r->mismatched, r->names);
 }
 
 static brasa_status compare(loading *l)
@@ -263,7 +267,7 @@ static brasa_status compare(loading *l)
         snprintf(r->names + used, sizeof r->names - used, " and %d more", l->untold);
     }
     const bool fine = (!r->missing || l->options.allow_missing) && (!r->unknown || l->options.allow_unknown) &&
-                      (!r->misfit || l->options.allow_misfit);
+                      (!r->mismatched || l->options.allow_mismatched);
     return fine ? BRASA_OK : refuse_misfit(l);
 }
 
@@ -323,7 +327,7 @@ static brasa_status read_state(loading *l, const state *st, const tensor_entry *
 
 static brasa_status take(loading *l, const state *st)
 {
-    l->report->taken++;
+    l->report->loaded++;
     return session_push(l->s, st);
 }
 
@@ -387,15 +391,20 @@ static brasa_status load(loading *l, const char *path)
 static brasa_status load_file(brasa_session *s, const char *path, const brasa_load_options *options,
                               brasa_load_report *report, bool direct)
 {
-    const brasa_load_options defaults = {0};
-    brasa_load_report unasked;
-    loading l = {.s = s,
-                 .options = options ? *options : defaults,
-                 .report = report ? report : &unasked,
-                 .direct = direct,
-                 .pool = {.ctx = s->ctx}};
-    *l.report = (brasa_load_report){0};
-    brasa_status status = load(&l, path);
+    if (!s || !path)
+        return fail_null(s ? s->ctx : NULL, "brasa_session_load", "a session and a path");
+    brasa_load_report told = {.size = sizeof told};
+    loading l = {.s = s, .report = &told, .direct = direct, .pool = {.ctx = s->ctx}};
+    brasa_status status = options_take(s->ctx, &l.options, sizeof l.options, options, "brasa_load_options");
+    if (status == BRASA_OK && report)
+        status = options_give(s->ctx, report, &told, sizeof told, "brasa_load_report");
+    if (status == BRASA_OK)
+        status = session_check_memory(s);
+    if (status != BRASA_OK)
+        return status;
+    status = load(&l, path);
+    if (report)
+        (void)options_give(s->ctx, report, &told, sizeof told, "brasa_load_report"); /* its size is good: see above */
     safetensors_close(l.file);
     pool_free(&l.pool);
     return status;

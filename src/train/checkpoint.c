@@ -103,8 +103,8 @@ brasa_status checkpoint_parts(brasa_context *ctx, const char *path, int64_t samp
     const char *text = status == BRASA_OK ? safetensors_note(f, "parts") : NULL;
     *out = text ? atoll(text) : 0;
     if (text && (*out < 1 || *out > samples || samples % *out))
-        status =
-            fail(ctx, BRASA_BAD_FILE, "%s: %.20s parts of a batch of %lld samples", path, text, (long long)samples);
+        status = fail(ctx, BRASA_BAD_FILE, "%s: %.20s micro-batches of a batch of %lld samples", path, text,
+                      (long long)samples);
     safetensors_close(f);
     return status;
 }
@@ -154,10 +154,11 @@ static brasa_status compare_terms(const safetensors *f, const checkpoint_terms *
                  "%d threads now, %.8s before: the result may differ in its last digits", terms->threads,
                  threads ? threads : "?");
     else if (divided && atoll(divided) != terms->parts)
-        snprintf(note->text, sizeof note->text,
-                 "to fit the memory, batches are in %lld parts now, %.8s before: the result may differ in its last "
-                 "digits",
-                 (long long)terms->parts, divided);
+        snprintf(
+            note->text, sizeof note->text,
+            "to fit the memory, a step has %lld micro-batches now, %.8s before: the result may differ in its last "
+            "digits",
+            (long long)terms->parts, divided);
     else if (!kernels || strcmp(kernels, terms->kernels) != 0)
         snprintf(note->text, sizeof note->text,
                  "other kernels now than before (another machine or version?): the result may differ in its last "
@@ -177,7 +178,7 @@ brasa_status checkpoint_load(brasa_session *s, const char *path, train_place *p,
         status = compare_terms(f, terms, note);
     safetensors_close(f);
     if (status == BRASA_OK)
-        status = session_load_fresh(s, path, &(brasa_load_options){.what = BRASA_CHECKPOINT}, NULL);
+        status = session_load_fresh(s, path, &SIZED(brasa_load_options, .what = BRASA_CHECKPOINT), NULL);
     if (status == BRASA_OK)
         *p = found;
     return status;

@@ -1,6 +1,7 @@
 /* fit.c - see fit.h. */
 #include "train/fit.h"
 #include "device/device.h"
+#include "session/session.h"
 
 #include <stdio.h>
 
@@ -56,11 +57,11 @@ static brasa_status plan(const search *q, int64_t batch, int64_t parts, brasa_me
     brasa_session *s = NULL;
     brasa_session_options o = q->options;
     o.batch = batch;
-    o.parts = parts;
+    o.micro_batches = parts;
     o.plan_only = true;
     brasa_status status = brasa_session_new(q->graph, &o, &s);
     if (status == BRASA_OK)
-        status = brasa_session_memory(s, m);
+        *m = session_memory(s);
     brasa_session_free(s);
     return status;
 }
@@ -151,8 +152,8 @@ brasa_status fit_parts(brasa_graph *g, const brasa_session_options *o, const fit
 {
     const search q = {.graph = g, .options = *o, .budget = b};
     brasa_memory m;
-    const brasa_status status = plan(&q, o->batch, o->parts, &m);
-    *out = status == BRASA_OK && fits(&q, &m, o->batch, o->parts);
+    const brasa_status status = plan(&q, o->batch, o->micro_batches, &m);
+    *out = status == BRASA_OK && fits(&q, &m, o->batch, o->micro_batches);
     return status;
 }
 

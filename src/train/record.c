@@ -90,7 +90,7 @@ static void plan_json(json *j, const unit *u)
     json_int(j, "weights", (int64_t)u->memory.weights);
     json_int(j, "buffers", (int64_t)u->memory.buffers);
     json_int(j, "optimizer", (int64_t)u->memory.optimizer);
-    json_int(j, "sums", (int64_t)u->memory.sums);
+    json_int(j, "sums", (int64_t)u->memory.accumulated);
     json_int(j, "transient", (int64_t)u->memory.transient);
     if (u->upload_bytes) {
         json_int(j, "pictures_on_their_way", u->upload_bytes);

@@ -88,8 +88,8 @@ static void add_memory(sheet *s, const training *t)
     add_bar(s, "weights", (double)u->memory.weights);
     add_bar(s, "buffers", (double)u->memory.buffers);
     add_bar(s, "optimizer", (double)u->memory.optimizer);
-    if (u->memory.sums)
-        add_bar(s, "sums", (double)u->memory.sums);
+    if (u->memory.accumulated)
+        add_bar(s, "accumulated", (double)u->memory.accumulated);
     add_bar(s, "activations", (double)u->memory.transient);
     if (u->upload_bytes)
         add_bar(s, "pictures", (double)(u->upload_bytes + u->stay_bytes));

@@ -198,9 +198,9 @@ brasa_status unit_save_weights(training *t);
 /* Weights and result are put on record. */
 brasa_status unit_finish(training *t);
 
-/* unit_memory.c: the fewest parts, into o->parts, in which the batch of a session with these options stays within
- * the unit's budget, with the loaders beside it; where o->parts are given already, as a checkpoint tells, these if
- * they fit. An error where there is no way: it says what would fit. */
+/* unit_memory.c: the fewest parts, into o->micro_batches, in which the batch of a session with these options stays
+ * within the unit's budget, with the loaders beside it; where o->micro_batches are given already, as a checkpoint
+ * tells, these if they fit. An error where there is no way: it says what would fit. */
 brasa_status unit_split_batch(training *t, brasa_session_options *o);
 /* unit_memory.c: the samples to evaluate at once: a batch, or where it is in parts, as many as fit where a part does.
  */

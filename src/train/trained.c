@@ -140,7 +140,7 @@ brasa_status trained_open(brasa_context *ctx, const char *path, const trained_op
     *out = (trained){.task = {.ctx = ctx, .pool = {.ctx = ctx}}};
     task *t = &out->task;
     const char *spec = wish->spec;
-    brasa_session_options o = {.batch = wish->most, .inference = true};
+    brasa_session_options o = {.size = sizeof o, .batch = wish->most, .inference = true};
     brasa_status status = read_run(out, path, wish);
     if (status == BRASA_OK)
         status = choose_precision(out, wish->precision, &o.precision);
@@ -156,7 +156,7 @@ brasa_status trained_open(brasa_context *ctx, const char *path, const trained_op
         status = task_build(t, out->run.model);
     if (status == BRASA_OK)
         status = task_send_bytes(t);
-    brasa_tuning as_trained = {.record = NULL};
+    brasa_tuning as_trained = {.size = sizeof as_trained, .record = NULL};
     if (status == BRASA_OK && run_has(path, record_choices(ctx))) { /* of a file there is none */
         as_trained.record = run_path(&t->pool, path, record_choices(ctx));
         status = as_trained.record ? BRASA_OK : BRASA_OUT_OF_MEMORY;

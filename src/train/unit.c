@@ -150,11 +150,9 @@ static brasa_status tuning_wish(training *t, brasa_tuning *out, bool *tuned)
     const char *file = record_choices(t->task.ctx);
     const brasa_tuning *given = t->task.settings.no_tune ? NULL : t->options->tuning;
     const bool decided = is_decided(t, file);
-    *out = (brasa_tuning){.measure = !decided && may_time(t, given),
-                          .cache = given && !decided ? given->cache : NULL,
-                          .most_bytes = (uint64_t)t->task.settings.mem,
-                          .watch = look_on,
-                          .user = t};
+    *out = SIZED(brasa_tuning, .measure = !decided && may_time(t, given),
+                 .cache = given && !decided ? given->cache : NULL, .memory_limit = (uint64_t)t->task.settings.mem,
+                 .watch = look_on, .user = t);
     if (t->folder && run_has(t->folder, file) && !(out->record = run_path(&t->unit.pool, t->folder, file)))
         return BRASA_OUT_OF_MEMORY;
     *tuned = t->task.ctx->device->self_tuning || out->measure || out->cache || out->record;
@@ -167,17 +165,11 @@ static brasa_session_options session_wish(const training *t)
     const train_settings *s = &t->task.settings;
     int32_t precision = BRASA_F32;
     (void)precision_read(t->task.ctx, s->precision, &precision); /* settings_complete has read it, too */
-    return (brasa_session_options){.batch = u->split.trains < s->batch ? u->split.trains : s->batch,
-                                   .optimizer = s->optimizer,
-                                   .schedule = u->schedule,
-                                   .clip_norm = s->clip_norm,
-                                   .seed = (uint64_t)s->seed,
-                                   .freeze = s->freeze,
-                                   .class_weights = u->class_weights,
-                                   .class_weight_count = u->class_weights ? t->task.classes : 0,
-                                   .deterministic = s->deterministic,
-                                   .precision = precision,
-                                   .plan_only = t->needs != NULL};
+    return SIZED(brasa_session_options, .batch = u->split.trains < s->batch ? u->split.trains : s->batch,
+                 .optimizer = s->optimizer, .schedule = u->schedule, .clip_norm = s->clip_norm,
+                 .seed = (uint64_t)s->seed, .freeze = s->freeze, .class_weights = u->class_weights,
+                 .class_weight_count = u->class_weights ? t->task.classes : 0, .deterministic = s->deterministic,
+                 .precision = precision, .plan_only = t->needs != NULL);
 }
 
 brasa_status unit_make_programs(training *t, const brasa_session_options *o)
@@ -193,7 +185,7 @@ brasa_status unit_make_programs(training *t, const brasa_session_options *o)
     if (status == BRASA_OK)
         status = list_kernels(u);
     if (status == BRASA_OK)
-        status = brasa_session_memory(u->session, &u->memory);
+        u->memory = session_memory(u->session);
     return status;
 }
 
@@ -209,9 +201,9 @@ static bool has_room(const training *t)
 static bool fits_device(training *t, brasa_session_options *o, brasa_status *status)
 {
     unit *u = &t->unit;
-    if (t->task.ctx->device->host_memory || t->needs || t->task.settings.mem || o->parts > 1)
+    if (t->task.ctx->device->host_memory || t->needs || t->task.settings.mem || o->micro_batches > 1)
         return false;
-    o->parts = u->parts = 1;
+    o->micro_batches = u->parts = 1;
     u->at_once = t->task.settings.batch;
     *status = unit_make_programs(t, o);
     if (*status == BRASA_OK && has_room(t))
@@ -220,7 +212,7 @@ static bool fits_device(training *t, brasa_session_options *o, brasa_status *sta
         return false;
     brasa_session_free(u->session);
     u->session = NULL;
-    o->parts = 0;
+    o->micro_batches = 0;
     *status = BRASA_OK;
     return false;
 }
@@ -229,16 +221,16 @@ static bool fits_device(training *t, brasa_session_options *o, brasa_status *sta
  * need more memory than there is, the first ones do it, and the run's record knows nothing of the others. */
 static brasa_status make_session(training *t)
 {
-    static const brasa_tuning first_ones = {.measure = false};
+    static const brasa_tuning first_ones = {.size = sizeof first_ones, .measure = false};
     unit *u = &t->unit;
     device *d = t->task.ctx->device;
     const bool self = d->self_tuning; /* its libraries time their engines, unless told not to */
     brasa_session_options o = session_wish(t);
-    brasa_tuning tuning;
+    brasa_tuning tuning = {.size = sizeof tuning};
     bool tuned = false;
     brasa_status status = BRASA_OK;
     if (u->folder && run_has(u->folder, CHECKPOINT_FILE))
-        status = checkpoint_parts(t->task.ctx, u->checkpoint, o.batch, &o.parts);
+        status = checkpoint_parts(t->task.ctx, u->checkpoint, o.batch, &o.micro_batches);
     if (status == BRASA_OK)
         status = tuning_wish(t, &tuning, &tuned);
     o.tuning = self ? &tuning : NULL;
@@ -248,7 +240,7 @@ static brasa_status make_session(training *t)
     u->budget = (int64_t)fit_budget_bytes(t->task.ctx, t->task.settings.mem);
     if (status == BRASA_OK)
         status = unit_split_batch(t, &o);
-    u->parts = o.parts;
+    u->parts = o.micro_batches;
     if (status == BRASA_OK)
         status = unit_evaluate_at_once(t, &o, &u->at_once);
     o.tuning = tuned ? &tuning : NULL;
@@ -404,16 +396,17 @@ brasa_status unit_save(training *t)
 static brasa_status start_weights(training *t)
 {
     const char *path = t->task.settings.weights;
-    brasa_load_report r;
-    const brasa_load_options o = {.what = BRASA_WEIGHTS, .allow_unknown = true, .allow_misfit = true};
+    brasa_load_report r = {.size = sizeof r};
+    const brasa_load_options o = {
+        .size = sizeof o, .what = BRASA_WEIGHTS, .allow_unknown = true, .allow_mismatched = true};
     if (!path)
         return BRASA_OK;
     brasa_status status = session_load_fresh(t->unit.session, path, &o, &r);
-    if (status == BRASA_OK && r.taken == 0)
+    if (status == BRASA_OK && r.loaded == 0)
         status = fail(t->task.ctx, BRASA_BAD_FILE, "%s: none of its weights fits %s; %s", path,
                       t->task.settings.model, r.names);
-    if (status == BRASA_OK && r.misfit + r.unknown > 0)
-        train_say(t, TRAIN_NOTE, "%s: %d tensors taken; not taken: %s", path, (int)r.taken, r.names);
+    if (status == BRASA_OK && r.mismatched + r.unknown > 0)
+        train_say(t, TRAIN_NOTE, "%s: %d tensors taken; not taken: %s", path, (int)r.loaded, r.names);
     return status;
 }
 

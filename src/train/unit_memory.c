@@ -95,7 +95,8 @@ static fit_budget budget_of(const training *t)
 
 static brasa_status refuse(const training *t, const fit *f, const fit_budget *b, int64_t size)
 {
-    const char *parts = f->why[0] ? f->why : "in parts it does not fit either: they need room for sums of gradients";
+    const char *parts =
+        f->why[0] ? f->why : "micro-batches do not fit either: they need room for accumulated gradients";
     char fitting[100] = "not even one sample fits", for_loader[80] = "";
     const uint64_t need = fit_need(&f->whole, b, size, 1), beside = need - f->whole.total;
     const device *d = t->task.ctx->device;
@@ -119,7 +120,7 @@ static brasa_status answer(training *t, brasa_session_options *o, const fit_budg
     n->budget = *b;
     n->batch = o->batch;
     n->parts = b->bytes ? n->fit.parts : 1;
-    o->parts = n->parts ? n->parts : 1;
+    o->micro_batches = n->parts ? n->parts : 1;
     return status;
 }
 
@@ -131,15 +132,15 @@ brasa_status unit_split_batch(training *t, brasa_session_options *o)
     if (t->needs)
         return answer(t, o, &b);
     brasa_status status = BRASA_OK;
-    if (b.bytes && o->parts)
+    if (b.bytes && o->micro_batches)
         status = fit_parts(t->task.graph, o, &b, &fits);
-    o->parts = o->parts ? o->parts : 1;
+    o->micro_batches = o->micro_batches ? o->micro_batches : 1;
     if (status != BRASA_OK || fits)
         return status;
     status = fit_batch(t->task.graph, o, &b, &f);
     if (status == BRASA_OK && !f.parts)
         status = refuse(t, &f, &b, o->batch);
-    o->parts = f.parts;
+    o->micro_batches = f.parts;
     return status;
 }
 
@@ -161,13 +162,13 @@ brasa_status unit_evaluate_at_once(training *t, const brasa_session_options *o, 
     brasa_session_options plan = *o;
     brasa_session *planned = NULL;
     brasa_memory m;
-    *out = o->parts > 1 ? o->batch / o->parts : t->task.settings.batch;
-    if (o->parts == 1)
+    *out = o->micro_batches > 1 ? o->batch / o->micro_batches : t->task.settings.batch;
+    if (o->micro_batches == 1)
         return BRASA_OK;
     plan.plan_only = true;
     brasa_status status = brasa_session_new(t->task.graph, &plan, &planned);
     if (status == BRASA_OK)
-        status = brasa_session_memory(planned, &m);
+        m = session_memory(planned);
     for (int64_t high = o->batch + 1; status == BRASA_OK && high - *out > 1;) {
         const int64_t middle = *out + (high - *out) / 2;
         if (fits_at_once(t, planned, &m, middle, &status))
