@@ -67,6 +67,7 @@ typedef enum brasa_status {
 typedef struct brasa_context brasa_context;
 typedef struct brasa_graph brasa_graph;
 typedef struct brasa_session brasa_session;
+typedef struct brasa_data brasa_data;
 
 /* A value in a graph. Pass it by value; it is valid as long as its graph. */
 typedef struct brasa_tensor {
@@ -187,6 +188,82 @@ typedef struct brasa_param_info {
 BRASA_API bool brasa_graph_param_at(const brasa_graph *graph, int32_t index, brasa_param_info *out);
 /* Returns the number of trainable scalars. */
 BRASA_API int64_t brasa_graph_param_total(const brasa_graph *graph);
+
+/* --- data: labelled samples to learn from ------------------------------------------------------------------ */
+
+typedef enum brasa_type {
+    BRASA_TYPE_F32 = 1,
+    BRASA_TYPE_F64 = 2,
+    BRASA_TYPE_BF16 = 3,
+    BRASA_TYPE_I32 = 4,
+    BRASA_TYPE_I64 = 5,
+    BRASA_TYPE_U8 = 6
+} brasa_type;
+
+/* A tensor in the caller's memory. No two elements may share an address. */
+typedef struct brasa_array {
+    void *data;         /* the first element, aligned for its type */
+    int32_t type;       /* BRASA_TYPE_F32, ... */
+    int32_t rank;       /* 0 to 6 */
+    int64_t shape[6];   /* at least 1 each */
+    int64_t strides[6]; /* in elements; all 0: dense, the last axis fastest */
+    const char *device; /* "cuda", "cuda:1"; NULL or "cpu": the host's memory */
+    void *stream;       /* the device's stream in which the elements become ready; NULL: they are ready */
+} brasa_array;
+
+/* Opens data by a spec, in files or drawn: "idx:DIR", "images:DIR", "csv:FILE,label=class", "synth:digits,n=1000".
+ * `brasa help data` lists the forms. */
+BRASA_API brasa_status brasa_data_open(brasa_context *context, const char *spec, brasa_data **out);
+/* Frees data. Free the trainers that use it first, and its context last. */
+BRASA_API void brasa_data_free(brasa_data *data);
+
+/* Samples in host memory: images N x C x H x W, N x H x W x C (nhwc) or N x H x W, or vectors N x features. Images of
+ * type U8 have 1 or 3 channels, and a transform crops, flips and normalizes them; all other samples are fed as they
+ * are, as f32. Labels are N numbers of type I32, I64 or U8 from 0 to classes - 1; copied. */
+typedef struct brasa_data_arrays {
+    size_t size;
+    brasa_array samples, labels;           /* to train on */
+    brasa_array test_samples, test_labels; /* to test on, of the same kind; data NULL: none */
+    bool nhwc;
+    bool copy;                      /* false: samples are borrowed and must not change until brasa_data_free */
+    int32_t classes;                /* 0: the largest label + 1 */
+    const char *const *class_names; /* one per class, copied; NULL: "0", "1", ... */
+} brasa_data_arrays;
+BRASA_API brasa_status brasa_data_from_arrays(brasa_context *context, const brasa_data_arrays *arrays,
+                                              brasa_data **out);
+
+/* Samples that a function of the caller reads on demand. Samples have numbers: 0 to count - 1 are to train on, the
+ * next test_count to test on. */
+typedef struct brasa_data_callback {
+    size_t size;
+    /* Writes the samples with these numbers, dense, one after the other, to `data`, and their labels to `labels`. One
+     * of the two is NULL: not wanted. Returns the number of samples written; fewer than `count` is a failure. A
+     * number must always mean the same sample: epochs are shuffled, and images may be cached. Calls never overlap.
+     * Most come from a thread of the library, which reads the next batch during a step. All labels are read first. */
+    int32_t (*read)(void *user, const int32_t *samples, int32_t count, void *data, int32_t *labels);
+    void *user; /* valid until brasa_data_free, as `read` */
+    int32_t count, test_count;
+    int32_t type; /* BRASA_TYPE_U8: images H x W x C, of 1 or 3 channels; BRASA_TYPE_F32: C x H x W */
+    int32_t channels, height, width; /* height and width 0: vectors of `channels` f32 numbers */
+    int32_t classes;
+    const char *const *class_names; /* as above */
+    /* A text that changes when the samples change, such as a version: a run resumes only on the data it began with.
+     * Copied. NULL: a training first reads all samples, to hash them. */
+    const char *identity;
+} brasa_data_callback;
+BRASA_API brasa_status brasa_data_from_callback(brasa_context *context, const brasa_data_callback *callback,
+                                                brasa_data **out);
+
+/* Facts about data. */
+typedef struct brasa_data_info {
+    size_t size;
+    int32_t samples, test_samples, classes;
+    int32_t channels, height, width; /* height and width are 0 for vectors, and for images of various sizes */
+    bool images;                     /* 8-bit images, which a transform prepares; false: numbers, fed as they are */
+} brasa_data_info;
+BRASA_API brasa_status brasa_data_describe(const brasa_data *data, brasa_data_info *out);
+/* Returns the name of class `index`, borrowed from the data; NULL past the last one. */
+BRASA_API const char *brasa_data_class(const brasa_data *data, int32_t index);
 
 /* --- session: a compiled network, ready to run -------------------------------------------------------------- */
 

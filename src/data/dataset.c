@@ -2,7 +2,9 @@
 #define _POSIX_C_SOURCE 200809L
 #include "data/codec.h"
 #include "data/source.h"
+#include "core/json_scan.h"
 #include "core/nearest.h"
+#include "core/options.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -110,32 +112,48 @@ static brasa_status find_source(brasa_context *ctx, const char *text, const sour
 
 /* --- opening and reading ------------------------------------------------------------------------------------- */
 
-brasa_status dataset_open(brasa_context *ctx, const char *text, dataset **out)
+brasa_status dataset_new(brasa_context *ctx, const source *from, const char *spec, dataset **out)
 {
-    const source *from = NULL;
-    *out = NULL;
-    brasa_status status = find_source(ctx, text, &from);
-    if (status != BRASA_OK)
-        return status;
     dataset *d = mem_get(ctx, sizeof *d);
+    *out = NULL;
     if (!d)
         return fail_memory(ctx, sizeof *d);
     d->ctx = d->pool.ctx = ctx;
     d->source = from;
-    d->spec = pool_text(&d->pool, "%s", text);
-    char *copy = pool_text(&d->pool, "%s", strchr(text, ':') + 1);
-    data_spec s;
-    status = d->spec && copy ? cut_spec(ctx, from, copy, &s) : fail_memory(ctx, strlen(text));
-    if (status == BRASA_OK)
-        status = from->open(d, &s);
-    if (status == BRASA_OK) {
+    if ((d->spec = pool_text(&d->pool, "%s", spec))) {
         *out = d;
         return BRASA_OK;
     }
+    dataset_close(d);
+    return fail_memory(ctx, strlen(spec));
+}
+
+brasa_status dataset_hand_over(dataset *d, brasa_status status, dataset **out)
+{
+    if (status != BRASA_OK)
+        dataset_close(d);
+    *out = status == BRASA_OK ? d : NULL;
+    return status;
+}
+
+brasa_status dataset_open(brasa_context *ctx, const char *text, dataset **out)
+{
+    const source *from = NULL;
+    dataset *d = NULL;
+    *out = NULL;
+    brasa_status status = find_source(ctx, text, &from);
+    if (status == BRASA_OK)
+        status = dataset_new(ctx, from, text, &d);
+    if (status != BRASA_OK)
+        return status;
+    char *copy = pool_text(&d->pool, "%s", strchr(text, ':') + 1);
+    data_spec s;
+    status = copy ? cut_spec(ctx, from, copy, &s) : fail_memory(ctx, strlen(text));
+    if (status == BRASA_OK)
+        status = from->open(d, &s);
     if (status == BRASA_BAD_ARGUMENT)
         fail_prefix(ctx, "data '%s'", text);
-    dataset_close(d);
-    return status;
+    return dataset_hand_over(d, status, out);
 }
 
 void dataset_close(dataset *d)
@@ -148,9 +166,22 @@ void dataset_close(dataset *d)
     mem_put(d->ctx, d);
 }
 
+bool dataset_asks(const dataset *d)
+{
+    return d->source && d->source->many && !d->source->read;
+}
+
+brasa_status dataset_read_bytes(const dataset *d, brasa_context *errors, int32_t sample, picture *p)
+{
+    if (!dataset_asks(d))
+        return d->source->read(d, errors, sample, p);
+    brasa_status status = picture_shape(errors, p, d->channels, d->height, d->width);
+    return status == BRASA_OK ? d->source->many(d, errors, &sample, 1, p->pixels) : status;
+}
+
 brasa_status dataset_read(const dataset *d, brasa_context *errors, int32_t sample, picture *p)
 {
-    brasa_status status = d->source->read(d, errors, sample, p);
+    brasa_status status = dataset_read_bytes(d, errors, sample, p);
     if (status == BRASA_OK && d->varied) {
         status = codec_decode(errors, p, p->file_bytes);
         if (status != BRASA_OK && status != BRASA_OUT_OF_MEMORY)
@@ -164,9 +195,59 @@ const float *dataset_numbers(const dataset *d, int32_t sample)
     return d->source->numbers(d, sample);
 }
 
+int64_t dataset_sample_numbers(const dataset *d)
+{
+    return (int64_t)d->channels * (d->height ? (int64_t)d->height * d->width : 1);
+}
+
+brasa_status dataset_read_numbers(const dataset *d, brasa_context *errors, const int32_t *samples, int32_t count,
+                                  float *out)
+{
+    const int64_t each = dataset_sample_numbers(d);
+    if (d->source->many)
+        return d->source->many(d, errors, samples, count, out);
+    for (int32_t i = 0; i < count; i++)
+        memcpy(out + i * each, d->source->numbers(d, samples[i]), (size_t)each * sizeof *out);
+    return BRASA_OK;
+}
+
 sample_name dataset_name(const dataset *d, int32_t sample)
 {
     return d->source->name(d, sample);
+}
+
+/* --- the public face ----------------------------------------------------------------------------------------- */
+
+brasa_status brasa_data_open(brasa_context *ctx, const char *spec, brasa_data **out)
+{
+    if (!ctx || !spec || !out)
+        return fail(ctx, BRASA_BAD_ARGUMENT, "brasa_data_open: context, spec or out is NULL");
+    return dataset_open(ctx, spec, out);
+}
+
+void brasa_data_free(brasa_data *d)
+{
+    dataset_close(d);
+}
+
+brasa_status brasa_data_describe(const brasa_data *d, brasa_data_info *out)
+{
+    const bool tests = d && d->parts > 1;
+    if (!d)
+        return BRASA_BAD_ARGUMENT;
+    const brasa_data_info mine = {.samples = d->part[0].count,
+                                  .test_samples = tests ? d->part[1].count : 0,
+                                  .classes = d->classes,
+                                  .channels = d->channels,
+                                  .height = d->height,
+                                  .width = d->width,
+                                  .images = !d->numbers};
+    return options_give(d->ctx, out, &mine, sizeof mine, "brasa_data_info");
+}
+
+const char *brasa_data_class(const brasa_data *d, int32_t index)
+{
+    return d && index >= 0 && index < d->classes ? d->class_name[index] : NULL;
 }
 
 /* --- for sources --------------------------------------------------------------------------------------------- */
@@ -177,13 +258,21 @@ brasa_status dataset_make_labels(dataset *d)
     return d->label ? BRASA_OK : fail_memory(d->ctx, (size_t)d->count * sizeof *d->label);
 }
 
-brasa_status dataset_number_classes(dataset *d)
+brasa_status dataset_name_classes(dataset *d, const char *const *names)
 {
     d->class_name = pool_get(&d->pool, (size_t)d->classes + 1, sizeof *d->class_name);
-    for (int i = 0; d->class_name && i < d->classes; i++)
-        if (!(d->class_name[i] = pool_text(&d->pool, "%d", i)))
+    for (int i = 0; d->class_name && i < d->classes; i++) {
+        if (names && (!names[i] || !names[i][0] || !text_printable(names[i])))
+            return fail(d->ctx, BRASA_BAD_ARGUMENT, "class_names[%d]: expected a text in UTF-8 on one line", i);
+        if (!(d->class_name[i] = names ? pool_text(&d->pool, "%s", names[i]) : pool_text(&d->pool, "%d", i)))
             return fail_memory(d->ctx, 0);
+    }
     return d->class_name ? BRASA_OK : fail_memory(d->ctx, 0);
+}
+
+brasa_status dataset_number_classes(dataset *d)
+{
+    return dataset_name_classes(d, NULL);
 }
 
 void dataset_add_part(dataset *d, const char *name, int32_t count)

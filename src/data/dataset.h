@@ -6,6 +6,7 @@
  *     csv:FILE,label=class            one line a sample; the label's column by name or by number, from 1
  *     images:DIR                      a folder a class with JPEG and PNG files; perhaps in DIR/train and DIR/test
  *     synth:fire,n=6003               drawn here: fire, digits, cifar10, cifar100, letter
+ * The caller of the library may also give arrays (memory.c) or a callback (callback.c): no spec opens these.
  * Samples have numbers, from 0: first those of the first part ("train"), then those of the second ("test"). Splits
  * and folds are lists of these numbers (split.h), loaders go through such a list (loader.h).
  *
@@ -43,7 +44,7 @@ typedef struct dataset_part {
     int32_t begin, count;
 } dataset_part;
 
-typedef struct dataset {
+typedef struct brasa_data {
     brasa_context *ctx;
     pool pool;
     const char *spec; /* as it was given */
@@ -55,8 +56,9 @@ typedef struct dataset {
     int32_t *label;          /* of every sample, 0 to classes - 1 */
     int32_t *group; /* of every sample, 0 to groups - 1: splits keep a group together. NULL: each is its own */
     int32_t groups;
-    /* Of a sample: pixels, or `channels` numbers where height and width are 0. Pictures in JPEG or PNG
-     * files, of various sizes (`varied`), have height and width 0 too. */
+    /* Of a sample: 8-bit pixels, or numbers (`numbers`), which no transform changes: C x H x W of them, or a vector
+     * of `channels` where height and width are 0. Images in JPEG or PNG files, of various sizes (`varied`), have
+     * height and width 0 too. */
     int channels, height, width;
     bool numbers, varied;
     int64_t bytes;      /* held in memory for samples: numbers, files that had to be unpacked */
@@ -71,8 +73,13 @@ void dataset_close(dataset *d);
 
 /* The pixels of a sample. Errors, which name the file, go to `errors`; so does the memory come from there. */
 brasa_status dataset_read(const dataset *d, brasa_context *errors, int32_t sample, picture *p);
-/* The numbers of a sample, d->channels of them, of a set that has such; borrowed from the set. */
+/* The numbers of a sample, d->channels of them, of a set that holds vectors; borrowed from the set. */
 const float *dataset_numbers(const dataset *d, int32_t sample);
+/* Numbers of a sample of any set that has such. */
+int64_t dataset_sample_numbers(const dataset *d);
+/* Reads the numbers of several samples, one sample after the other: channels, then rows. */
+brasa_status dataset_read_numbers(const dataset *d, brasa_context *errors, const int32_t *samples, int32_t count,
+                                  float *out);
 /* What to call a sample in a message: its file, or "train-images-idx3-ubyte, picture 7". */
 typedef struct sample_name {
     char text[4096];

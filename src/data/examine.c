@@ -72,6 +72,18 @@ static void note_size(dataset_report *out, int32_t sample, int height, int width
     }
 }
 
+/* Numbers are read into the picture's memory for a file. */
+static brasa_status add_numbers(sha256 *h, const dataset *d, int32_t sample, picture *p)
+{
+    const size_t bytes = (size_t)dataset_sample_numbers(d) * sizeof(float);
+    brasa_status status = picture_file(d->ctx, p, bytes);
+    if (status == BRASA_OK)
+        status = dataset_read_numbers(d, d->ctx, &sample, 1, (float *)(void *)p->file);
+    if (status == BRASA_OK)
+        sha256_add(h, p->file, bytes);
+    return status;
+}
+
 /* One sample's bytes into `digest`; what cannot be read is noted, and has the digest of nothing. */
 static brasa_status look_at(const dataset *d, int32_t sample, bool decode, picture *p, unsigned char *digest,
                             dataset_report *out)
@@ -80,8 +92,8 @@ static brasa_status look_at(const dataset *d, int32_t sample, bool decode, pictu
     brasa_status status = BRASA_OK;
     sha256_start(&h);
     if (d->numbers) {
-        sha256_add(&h, dataset_numbers(d, sample), (size_t)d->channels * sizeof(float));
-    } else if ((status = d->source->read(d, d->ctx, sample, p)) == BRASA_OK) {
+        status = add_numbers(&h, d, sample, p);
+    } else if ((status = dataset_read_bytes(d, d->ctx, sample, p)) == BRASA_OK) {
         const size_t pixels = (size_t)p->channels * (size_t)p->height * (size_t)p->width;
         sha256_add(&h, d->varied ? p->file : p->pixels, d->varied ? p->file_bytes : pixels);
         p->size_only = !decode;
@@ -140,7 +152,7 @@ brasa_status dataset_identify(const dataset *d, bool decode, bool (*progress)(vo
     char text[DEFINITION] = "";
     picture_size each;
     sha256 h;
-    if (!d->source->define)
+    if (!d->source->define || !d->source->define(d, text, sizeof text, &each))
         return dataset_examine(d, decode, progress, user, out);
     *out = (dataset_report){.pool.ctx = d->ctx, .defined = true};
     out->per_class = pool_get(&out->pool, (size_t)d->classes + 1, sizeof *out->per_class);
@@ -148,7 +160,6 @@ brasa_status dataset_identify(const dataset *d, bool decode, bool (*progress)(vo
         return fail_memory(d->ctx, (size_t)d->classes * sizeof *out->per_class);
     for (int32_t i = 0; i < d->count; i++)
         out->per_class[d->label[i]]++;
-    d->source->define(d, text, sizeof text, &each);
     for (int32_t i = 0; d->varied && i < d->count; i++)
         note_size(out, i, each.height, each.width);
     sha256_start(&h);

@@ -1,6 +1,7 @@
 /* feeder.c - feeders: a thread that fills batches in turn, and what it keeps. See loader_parts.h. */
 #define _POSIX_C_SOURCE 200809L
 #include "data/loader_parts.h"
+#include "data/source.h"
 
 #include <signal.h>
 #include <string.h>
@@ -120,6 +121,16 @@ int64_t feeder_bytes(const feeder_options *o, const int of[3])
     return (int64_t)sizeof(feeder) + room_for(o, of) + o->set->count * each;
 }
 
+/* Several samples are read at once if the set's source wants it so, or if their numbers do not lie in the batch as
+ * the source gives them. */
+size_t feeder_raw(const feeder_options *o)
+{
+    const dataset *d = o->set;
+    if (d->numbers)
+        return layout_plain(&o->layout) ? 0 : (size_t)dataset_sample_numbers(d) * sizeof(float);
+    return dataset_asks(d) ? (size_t)d->channels * (size_t)d->height * (size_t)d->width : 0;
+}
+
 shape feeder_batch_shape(const int of[3], int64_t n)
 {
     return of[1] ? shape_4(n, of[0], of[1], of[2]) : shape_2(n, of[0]);
@@ -177,6 +188,7 @@ brasa_status feeder_new(brasa_context *ctx, const feeder_options *o, feeder **ou
     f->picture.least = o->transform->resize;
     f->bytes = o->bytes && !o->set->numbers;
     f->whole = f->bytes && o->whole;
+    f->raw = feeder_raw(o);
     pthread_mutex_init(&f->lock, NULL);
     pthread_cond_init(&f->work, NULL);
     pthread_cond_init(&f->done, NULL);
@@ -197,7 +209,7 @@ brasa_status feeder_new(brasa_context *ctx, const feeder_options *o, feeder **ou
         feeder_free(f);
         return status;
     }
-    if (!f->set->numbers)
+    if (!f->set->numbers || f->set->height || dataset_asks(f->set))
         start_thread(f);
     *out = f;
     return BRASA_OK;

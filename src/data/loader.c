@@ -1,5 +1,6 @@
 /* loader.c - loaders: batches of a set in an order of their own, and how one is filled. See loader_parts.h. */
 #include "data/loader_parts.h"
+#include "data/source.h"
 #include "data/streams.h"
 
 #include <string.h>
@@ -14,16 +15,30 @@ static brasa_status fix(feeder *f, int32_t sample)
     return status;
 }
 
-/* The picture as it is in every epoch, kept or read. */
-static brasa_status fetch(feeder *f, int32_t sample, picture *out)
+/* The sample at place i of a batch into f->picture. */
+static brasa_status read_picture(const loader *l, int32_t i, int32_t sample)
 {
+    feeder *f = l->f;
+    const dataset *d = f->set;
+    if (!l->raw || l->at[i] < 0)
+        return dataset_read(d, f->own, sample, &f->picture);
+    brasa_status status = picture_shape(f->own, &f->picture, d->channels, d->height, d->width);
+    if (status == BRASA_OK)
+        memcpy(f->picture.pixels, l->raw + (size_t)l->at[i] * f->raw, f->raw);
+    return status;
+}
+
+/* The picture at place i of a batch, as it is in every epoch, kept or read. */
+static brasa_status fetch(const loader *l, int32_t i, int32_t sample, picture *out)
+{
+    feeder *f = l->f;
     kept *k = f->kept ? &f->kept[sample] : NULL;
     if (k && k->place) {
         *out = (picture){.channels = f->shape[0], .height = k->height, .width = k->width};
         out->pixels = f->block + k->place - 1;
         return BRASA_OK;
     }
-    brasa_status status = dataset_read(f->set, f->own, sample, &f->picture);
+    brasa_status status = read_picture(l, i, sample);
     if (status == BRASA_OK)
         status = fix(f, sample);
     if (status != BRASA_OK)
@@ -78,13 +93,46 @@ static void add_bytes(feeder *f, const picture *p, batch *b, unsigned char *to, 
     b->pixel_bytes += (size_t)height * bytes;
 }
 
+/* Reads the samples of a batch that are neither kept nor skipped, all at once. */
+static brasa_status read_raw(loader *l, const batch *b)
+{
+    feeder *f = l->f;
+    int32_t count = 0;
+    for (int32_t i = 0; i < b->size; i++) {
+        const int32_t sample = b->samples[i];
+        const bool there = (f->kept && f->kept[sample].place) || skipped(f, sample).height;
+        l->at[i] = there ? -1 : count;
+        if (!there)
+            l->asked[count++] = sample;
+    }
+    return count ? f->set->source->many(f->set, f->own, l->asked, count, l->raw) : BRASA_OK;
+}
+
+/* Numbers as the set gives them, then to where the layout has them. */
+static brasa_status fill_numbers(loader *l, const batch *b, const transform_target *g)
+{
+    const dataset *d = l->f->set;
+    const int height = d->height ? d->height : 1, width = d->height ? d->width : 1;
+    const float *from = (const float *)(const void *)l->raw;
+    brasa_status status =
+        dataset_read_numbers(d, l->f->own, b->samples, b->size, l->raw ? (float *)(void *)l->raw : g->to);
+    for (int32_t i = 0; l->raw && i < b->size && status == BRASA_OK; i++)
+        for (int c = 0; c < d->channels; c++)
+            for (int y = 0; y < height; y++) {
+                float *line = g->to + i * g->sample + g->axis[0][c] + (d->height ? g->axis[1][y] : 0);
+                for (int x = 0; x < width; x++)
+                    line[d->height ? g->axis[2][x] : 0] = *from++;
+            }
+    return status;
+}
+
 static brasa_status fill_bytes(loader *l, batch *b, int32_t i, const transform_draw *draw)
 {
     feeder *f = l->f;
     batch_cut *c = &l->cuts[l->turn][i];
     const picture_size there = skipped(f, draw->sample);
     picture p = {.height = there.height, .width = there.width};
-    brasa_status status = there.height ? BRASA_OK : fetch(f, draw->sample, &p);
+    brasa_status status = there.height ? BRASA_OK : fetch(l, i, draw->sample, &p);
     if (status != BRASA_OK)
         return status;
     if (f->whole && (int64_t)p.channels * p.height * p.width > f->largest) /* a batch has no room for it */
@@ -112,17 +160,21 @@ static brasa_status fill(loader *l)
     b->pixel_bytes = 0;
     b->epoch = l->epoch;
     b->step = l->step;
-    for (int32_t i = 0; i < b->size && status == BRASA_OK; i++) {
+    for (int32_t i = 0; i < b->size; i++) {
         const int32_t sample = (l->order ? l->order : o->list)[begin + i];
-        const transform_draw draw = {o->train, o->seed, (uint32_t)l->epoch, sample};
-        picture p;
         l->labels[l->turn][i] = f->set->label[sample];
         l->samples[l->turn][i] = sample;
-        if (f->set->numbers)
-            memcpy(target.to + i * f->sample, dataset_numbers(f->set, sample), (size_t)f->sample * sizeof(float));
-        else if (f->bytes)
+    }
+    if (f->set->numbers)
+        return fill_numbers(l, b, &target);
+    if (l->raw)
+        status = read_raw(l, b);
+    for (int32_t i = 0; i < b->size && status == BRASA_OK; i++) {
+        const transform_draw draw = {o->train, o->seed, (uint32_t)l->epoch, b->samples[i]};
+        picture p;
+        if (f->bytes)
             status = fill_bytes(l, b, i, &draw);
-        else if ((status = fetch(f, sample, &p)) == BRASA_OK)
+        else if ((status = fetch(l, i, draw.sample, &p)) == BRASA_OK)
             transform_write(&f->transform, &p, &draw, &target, i);
     }
     return status;
@@ -144,7 +196,9 @@ int64_t loader_bytes(const feeder_options *f, const loader_options *o, const int
                               ? o->batch * (feeder_largest(f, of) + (int64_t)sizeof(batch_cut))
                               : layout_count(&f->layout, &s) * (int64_t)sizeof(float);
     const int64_t bytes = input + o->batch * 2 * (int64_t)sizeof(int32_t);
-    return (int64_t)sizeof(loader) + 2 * bytes + (o->train ? o->count * (int64_t)sizeof(int32_t) : 0);
+    const int64_t raw = feeder_raw(f) ? (int64_t)feeder_raw(f) + 2 * (int64_t)sizeof(int32_t) : 0;
+    return (int64_t)sizeof(loader) + 2 * bytes + o->batch * raw +
+           (o->train ? o->count * (int64_t)sizeof(int32_t) : 0);
 }
 
 static brasa_status check_options(const feeder *f, const loader_options *o)
@@ -188,6 +242,11 @@ static brasa_status make_batches(loader *l)
                               .samples = l->samples[i]};
         ok = ok && l->labels[i] && l->samples[i];
     }
+    if (f->raw) {
+        ok = (l->raw = mem_get(f->ctx, size * f->raw)) && ok;
+        ok = (l->asked = mem_get(f->ctx, size * sizeof *l->asked)) && ok;
+        ok = (l->at = mem_get(f->ctx, size * sizeof *l->at)) && ok;
+    }
     if (l->options.train)
         ok = (l->order = mem_get(f->ctx, (size_t)l->options.count * sizeof *l->order)) && ok;
     return ok ? BRASA_OK
@@ -227,6 +286,9 @@ void loader_free(loader *l)
         mem_put(ctx, l->labels[i]);
         mem_put(ctx, l->samples[i]);
     }
+    mem_put(ctx, l->raw);
+    mem_put(ctx, l->asked);
+    mem_put(ctx, l->at);
     mem_put(ctx, l->order);
     mem_put(ctx, l);
 }

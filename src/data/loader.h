@@ -8,10 +8,10 @@
  *     for (each step)
  *         if (loader_next(train, &b) == BRASA_OK) feed b->input and b->labels, run the step
  *
- * A feeder has one thread, whatever the number of its loaders, and none for tables: beside the pool of a context's
- * threads the process then has one more, and no other. It never touches the context: batches and kept pictures come
- * from the context's memory when they are made, and what decoding needs comes from malloc and is kept for the next
- * picture.
+ * A feeder has one thread, whatever the number of its loaders, and none for vectors in memory: beside the pool of a
+ * context's threads the process then has one more, and no other. It never touches the context: batches and kept
+ * pictures come from the context's memory when they are made, and what decoding needs comes from malloc and is kept
+ * for the next picture.
  *
  * Which samples a batch holds and how they are changed depends on (seed, epoch, step) alone: not on threads, time,
  * budget, or what was loaded before.
@@ -27,7 +27,7 @@ typedef struct loader loader;
 typedef struct feeder_options {
     const dataset *set;         /* must outlive the feeder */
     const transform *transform; /* copied */
-    layout layout;              /* of a batch of pictures, N C H W, as the session's input wants it; zero: plain */
+    layout layout;              /* of a batch, as the session's input wants it; zero: plain */
     const picture_size *sizes;  /* of varied pictures: dataset_report's, until the feeder is there; NULL: not known */
     int64_t budget;             /* bytes for pictures that are kept, decoded, so that later epochs read no files */
     /* Of pictures: batches are bytes, which whoever computes cuts, mirrors and makes numbers of; the layout means

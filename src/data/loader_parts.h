@@ -4,7 +4,7 @@
  * has a queue of them and one thread that takes them in turn. Each loader has at most one job waiting or running, so
  * that a job's loader, its batch and its order belong to the thread until it is done, and then to the user. The kept
  * pictures and the memory for decoding are the thread's alone. Jobs run in the caller where no thread can be made,
- * and for tables: copying their rows takes a microsecond a batch, handing the job over and back ten.
+ * and for vectors in memory: copying them takes a microsecond a batch, handing the job over and back ten.
  */
 #ifndef DATA_LOADER_PARTS_H
 #define DATA_LOADER_PARTS_H
@@ -26,6 +26,7 @@ struct feeder {
     bool bytes, whole;
     int64_t largest; /* bytes of a picture in a batch of such, at most */
     int64_t sample;  /* floats of a sample in a batch */
+    size_t raw;      /* bytes of a sample that is read into loader.raw first; 0: none is */
     int64_t *table;  /* of offsets: see transform_target */
     transform_target target;
 
@@ -55,6 +56,8 @@ struct loader {
     unsigned char *pixels[2];
     batch_cut *cuts[2];
     int32_t *labels[2], *samples[2];
+    unsigned char *raw;  /* samples of the batch being filled, as the set gives several of them (source.many) */
+    int32_t *asked, *at; /* the samples in `raw`; for each of the batch its place there, or -1 */
     int64_t epoch, step; /* of the next batch that is handed out */
     int turn;            /* which of the two that is */
     bool submitted;      /* a job for that batch is waiting, running or done: the caller's word */
@@ -69,6 +72,8 @@ void loader_run_job(loader *l);
 /* feeder.c: gives a loader's batch to be filled, and waits until it is, if it was given. */
 void feeder_submit(loader *l);
 void feeder_finish(loader *l);
+/* feeder.c: feeder.raw. */
+size_t feeder_raw(const feeder_options *o);
 /* feeder.c: so many samples. */
 shape feeder_batch_shape(const int of[3], int64_t n);
 

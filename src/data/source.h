@@ -24,14 +24,27 @@ typedef struct source {
     brasa_status (*open)(dataset *d, const data_spec *s);
     /* Pixels into p; of a set of `varied` pictures the bytes of a JPEG or PNG file into p->file. */
     brasa_status (*read)(const dataset *d, brasa_context *errors, int32_t sample, picture *p);
-    /* Of a set that has numbers, in place of read. */
+    /* Of a set of vectors that lie in memory, in place of read. */
     const float *(*numbers)(const dataset *d, int32_t sample);
+    /* Several samples, dense, in any order: floats, channels x height x width, of a set that has numbers; else bytes,
+     * height x width x channels. In place of `read`, or of `numbers`, or of both: then samples come from the caller's
+     * code, and a loader asks for those of a batch at once. */
+    brasa_status (*many)(const dataset *d, brasa_context *errors, const int32_t *samples, int32_t count, void *out);
     sample_name (*name)(const dataset *d, int32_t sample);
-    /* Of a set that is drawn: a text that says all that its samples depend on, beside what `dataset` says, and the
-     * size of its pictures. NULL: it is read, and its samples are what the files hold. */
-    void (*define)(const dataset *d, char *text, size_t size, picture_size *each);
+    /* Writes a text that says all that the samples depend on, beside what `dataset` says, and the size of pictures
+     * that are drawn in files. False, or NULL: the samples are what reading them gives. */
+    bool (*define)(const dataset *d, char *text, size_t size, picture_size *each);
     void (*close)(dataset *d); /* what is not in the pool; NULL: nothing */
 } source;
+
+/* A set of a source that no spec opens; `spec` is what messages call it. */
+brasa_status dataset_new(brasa_context *ctx, const source *from, const char *spec, dataset **out);
+/* Sets *out, or frees the set where `status` is a failure; returns `status`. */
+brasa_status dataset_hand_over(dataset *d, brasa_status status, dataset **out);
+/* Whether samples come from the caller's code, which may take its time, and gives several of them at once. */
+bool dataset_asks(const dataset *d);
+/* Undecoded: a picture's pixels, or its file's bytes. */
+brasa_status dataset_read_bytes(const dataset *d, brasa_context *errors, int32_t sample, picture *p);
 
 extern const source idx_source, cifar10_source, cifar100_source, csv_source, images_source, synth_source;
 
@@ -47,6 +60,8 @@ brasa_status spec_flag(brasa_context *ctx, const data_spec *s, const char *key, 
 brasa_status dataset_make_labels(dataset *d);
 /* Names for d->classes classes: "0", "1", ... */
 brasa_status dataset_number_classes(dataset *d);
+/* The same with the caller's names, which may be NULL. */
+brasa_status dataset_name_classes(dataset *d, const char *const *names);
 /* Appends a part behind those there are. */
 void dataset_add_part(dataset *d, const char *name, int32_t count);
 

@@ -184,12 +184,13 @@ static sample_name synth_name(const dataset *d, int32_t sample)
 }
 
 /* How pictures of fire become JPEG files is a matter of the library, as it is how other files are decoded. */
-static void synth_define(const dataset *d, char *text, size_t size, picture_size *each)
+static bool synth_define(const dataset *d, char *text, size_t size, picture_size *each)
 {
     const state *s = d->state;
     *each = (picture_size){s->height, s->width};
     snprintf(text, size, "synth:%s, version %d, seed %llu, %dx%d", s->kind->name, DRAWING_VERSION,
              (unsigned long long)s->seed, s->height, s->width);
+    return true;
 }
 
 const source synth_source = {

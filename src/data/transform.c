@@ -46,7 +46,8 @@ bool transform_fits(const transform *t, int height, int width)
 brasa_status transform_shape(brasa_context *ctx, const transform *t, const dataset *d, int out[3])
 {
     out[0] = t->channels && !d->numbers ? t->channels : d->channels;
-    out[1] = out[2] = 0;
+    out[1] = d->height;
+    out[2] = d->width;
     if (d->numbers)
         return BRASA_OK;
     if (t->channels == 2)
