@@ -96,12 +96,48 @@ static int64_t make_cell(store *s)
     return c.id;
 }
 
+/* The one row of a cell, as the test below wrote it. */
+static void check_row(int64_t cell)
+{
+    store_row *row;
+    store_epoch *e;
+    store_sample *m;
+    store_function *f;
+    int count;
+    CHECK_STATUS(store_rows(st, &scratch, cell, &row, &count), BRASA_OK);
+    REQUIRE(count == 1);
+    CHECK_INT(row->cell, cell);
+    CHECK_INT(row->peak_rss, 123456789012);
+    CHECK_INT(row->peak_pss, -1);
+    CHECK_INT(row->order, 3);
+    CHECK_CLOSE(row->epoch_s, 1.5, 0);
+    CHECK(isnan(row->fma_gflops));
+    CHECK_TEXT(row->tail, "last\n");
+    CHECK(!row->reason);
+    CHECK_STATUS(store_epochs(st, &scratch, row->id, &e, &count), BRASA_OK);
+    REQUIRE(count == 2);
+    CHECK_CLOSE(e[1].seconds, 1.75, 0);
+    CHECK(isnan(e[1].loss) && isnan(e[0].accuracy));
+    CHECK_STATUS(store_samples(st, &scratch, row->id, &m, &count), BRASA_OK);
+    REQUIRE(count == 100);
+    CHECK_INT(m[99].rss, 99);
+    CHECK_TEXT(m[99].phase, "epoch");
+    CHECK_INT(m[99].gpu_memory, 5000000000);
+    CHECK(m[99].gpu_busy == 0.5 && isnan(m[0].gpu_busy));
+    CHECK_INT(row->gpu_peak, 6000000000);
+    CHECK_TEXT(row->gpu_why, "not readable: power");
+    CHECK_STATUS(store_functions(st, &scratch, row->id, &f, &count), BRASA_OK);
+    REQUIRE(count == 2);
+    CHECK_TEXT(f[0].name, "multiply");
+    CHECK(f[0].seconds == 0.25 && f[0].calls == 12 && f[1].calls == -1);
+    CHECK(store_add_row(st, row, &(store_details){0}) != BRASA_OK); /* it was opened for reading */
+}
+
 TEST(everything_comes_back)
 {
     const char *path = in_folder("all.db");
     REQUIRE(anew(path, STORE_WORK));
-    const int64_t cell = make_cell(st);
-    store_row r = example_row(cell, 1);
+    store_row r = example_row(make_cell(st), 1);
     store_sample *samples = some_samples(100);
     const store_function functions[] = {{"multiply", 0.25, 12}, {"add", 0.125, -1}};
     samples[99].gpu_memory = 5000000000;
@@ -128,9 +164,6 @@ TEST(everything_comes_back)
     store_campaign *g;
     store_cell *c;
     store_parity *parity;
-    store_row *row;
-    store_epoch *e;
-    store_sample *m;
     int count;
     CHECK_STATUS(store_campaigns(st, &scratch, &g, &count), BRASA_OK);
     REQUIRE(count == 1);
@@ -149,34 +182,7 @@ TEST(everything_comes_back)
     CHECK_INT(c->batch, 8);
     CHECK_TEXT(c->network_hash, "12ab");
     CHECK_TEXT(c->data_hash, "34cd");
-    CHECK_STATUS(store_rows(st, &scratch, c->id, &row, &count), BRASA_OK);
-    REQUIRE(count == 1);
-    CHECK_INT(row->cell, cell);
-    CHECK_INT(row->peak_rss, 123456789012);
-    CHECK_INT(row->peak_pss, -1);
-    CHECK_INT(row->order, 3);
-    CHECK_CLOSE(row->epoch_s, 1.5, 0);
-    CHECK(isnan(row->fma_gflops));
-    CHECK_TEXT(row->tail, "last\n");
-    CHECK(!row->reason);
-    CHECK_STATUS(store_epochs(st, &scratch, row->id, &e, &count), BRASA_OK);
-    REQUIRE(count == 2);
-    CHECK_CLOSE(e[1].seconds, 1.75, 0);
-    CHECK(isnan(e[1].loss) && isnan(e[0].accuracy));
-    CHECK_STATUS(store_samples(st, &scratch, row->id, &m, &count), BRASA_OK);
-    REQUIRE(count == 100);
-    CHECK_INT(m[99].rss, 99);
-    CHECK_TEXT(m[99].phase, "epoch");
-    CHECK_INT(m[99].gpu_memory, 5000000000);
-    CHECK(m[99].gpu_busy == 0.5 && isnan(m[0].gpu_busy));
-    CHECK_INT(row->gpu_peak, 6000000000);
-    CHECK_TEXT(row->gpu_why, "not readable: power");
-    store_function *f;
-    CHECK_STATUS(store_functions(st, &scratch, row->id, &f, &count), BRASA_OK);
-    REQUIRE(count == 2);
-    CHECK_TEXT(f[0].name, "multiply");
-    CHECK(f[0].seconds == 0.25 && f[0].calls == 12 && f[1].calls == -1);
-    CHECK(store_add_row(st, row, &(store_details){0}) != BRASA_OK); /* it was opened for reading */
+    check_row(c->id);
     end_store();
     free(samples);
 }

@@ -126,6 +126,15 @@ static bool wake_parked(warp *w)
     return false;
 }
 
+/* Those of the lanes whose guard lets them do the instruction. */
+static uint32_t guarded(warp *w, const instruction *i, uint32_t lanes)
+{
+    if (!i->guarded)
+        return lanes;
+    const uint32_t holds = *(const uint32_t *)source(w, i->guard);
+    return lanes & (i->negated ? ~holds : holds);
+}
+
 /* Until the warp ends, waits for the block's others, or has had its turn. */
 static void run_warp(warp *w, int turn)
 {
@@ -140,11 +149,7 @@ static void run_warp(warp *w, int turn)
         int at = g.at;
         for (bool go_on = true; go_on && at < limit;) {
             const instruction *i = &code[at];
-            uint32_t does = lanes;
-            if (i->guarded) {
-                const uint32_t holds = *(const uint32_t *)source(w, i->guard);
-                does &= i->negated ? ~holds : holds;
-            }
+            const uint32_t does = guarded(w, i, lanes);
             switch ((instruction_kind)i->kind) {
             case PLAIN:
                 if (does)

@@ -160,6 +160,17 @@ static __device__ __forceinline__ void count_bias(const backward &p, const lanes
         }
 }
 
+/* The last rows become the first ones of the next cells. */
+template <class T, int V, int KEPT, int ROWS, int SEEN>
+static __device__ __forceinline__ void keep_rows(lanes<T, V> (&seen)[KEPT + ROWS][SEEN])
+{
+#pragma unroll
+    for (int r = 0; r < KEPT; r++)
+#pragma unroll
+        for (int q = 0; q < SEEN; q++)
+            seen[r][q] = seen[ROWS + r][q];
+}
+
 /* A strip of cells down from ky, ending before `end`, at kx and, with stride 1, at the next one. The pointers are the
  * channels of the sample's first pixel; src and dsrc may be NULL. */
 template <class T, int V, int STRIDE>
@@ -230,11 +241,7 @@ static __device__ __forceinline__ void strip_down(const backward &p, const float
                     if (write && inside[l] && iy + k * STRIDE + j >= 0 && iy + k * STRIDE + j < p.y.in)
                         store<T, V>(dsrc + (k * STRIDE + j) * line + l * p.C, dx[j][l]);
         }
-#pragma unroll
-        for (int r = 0; r < KEPT; r++)
-#pragma unroll
-            for (int q = 0; q < SEEN; q++)
-                seen[r][q] = seen[ROWS + r][q];
+        keep_rows<T, V, KEPT, ROWS, SEEN>(seen);
         src += ROWS * STRIDE * line;
         dsrc += ROWS * STRIDE * line;
         ddst += ROWS * out_line;
