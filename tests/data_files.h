@@ -3,6 +3,8 @@
 #ifndef TEST_DATA_FILES_H
 #define TEST_DATA_FILES_H
 
+#include "test.h"
+
 #include "data/codec.h"
 #include "data/source.h"
 
@@ -188,6 +190,8 @@ static inline bool put_png(brasa_context *ctx, const char *path, int height, int
     return false;
 #endif
 }
+
+OWNER(dataset, **x, dataset_close(*x))
 
 /* A file or folder of real data, in the folder that BRASA_DATA names. NULL: not there. */
 static inline const char *real_data(const char *name)

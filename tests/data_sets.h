@@ -35,14 +35,13 @@ static inline dataset *opened(const char *format, ...)
 /* Refused, in one line that holds both texts. */
 static inline void refused(const char *spec, const char *where, const char *why)
 {
-    dataset *d = NULL;
+    OWNED(dataset) *d = NULL;
     const brasa_status status = dataset_open(ctx, spec, &d);
     CHECK(status == BRASA_BAD_FILE || status == BRASA_BAD_ARGUMENT || status == BRASA_NOT_FOUND);
     CHECK(!d);
     CHECK_HAS(ctx->error, where);
     CHECK_HAS(ctx->error, why);
     CHECK(!strchr(ctx->error, '\n'));
-    dataset_close(d);
 }
 
 #endif

@@ -148,7 +148,7 @@ static inline int64_t run_layer(const char *dialect_name, const char *layer, con
 static inline void check_bounds(const char *dialect_name, const char *layer, const int64_t *size, int rank,
                                 const double *bound, double tolerance)
 {
-    brasa_graph *g = open_graph(dialect_name);
+    OWNED(brasa_graph) *g = open_graph(dialect_name);
     brasa_tensor x = rank == 2 ? brasa_input_vector(g, "x", (int32_t)size[1])
                                : brasa_input(g, "x", (int32_t)size[1], (int32_t)size[2], (int32_t)size[3]);
     brasa_apply(x, "%s", layer);
@@ -164,7 +164,6 @@ static inline void check_bounds(const char *dialect_name, const char *layer, con
         CHECK(start->form == START_UNIFORM && start->a == -start->b);
         CHECK_CLOSE(start->b, bound[i], tolerance * bound[i]);
     }
-    brasa_graph_free(g);
 }
 
 /* --- batch norm ------------------------------------------------------------------------------------------------ */

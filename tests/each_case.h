@@ -14,13 +14,6 @@
 
 typedef void (*case_body)(brasa_context *ctx, const op_def *op, const op_case *c);
 
-static inline brasa_context *context_of(int threads)
-{
-    brasa_context *ctx = NULL;
-    CHECK_STATUS(brasa_context_new(&SIZED(brasa_context_options, .threads = threads), &ctx), BRASA_OK);
-    return ctx;
-}
-
 /* BRASA_TEST_OP, or NULL: all ops are tested. */
 static inline const char *some_ops(void)
 {
@@ -49,7 +42,7 @@ static inline bool is_wanted(const op_def *op)
 /* Calls body for every case whose flags, as far as `mask` looks at them, are `flags`. */
 static inline void each_case(int threads, unsigned mask, unsigned flags, case_body body)
 {
-    brasa_context *ctx = context_of(threads);
+    OWNED(brasa_context) *ctx = context_of(threads);
     int turn = 0;
     for (int i = 0; op_at(i); i++) {
         const op_def *op = op_at(i);
@@ -62,7 +55,6 @@ static inline void each_case(int threads, unsigned mask, unsigned flags, case_bo
             body(ctx, op, c);
         }
     }
-    brasa_context_free(ctx);
 }
 
 /* Ops that a rule does not fit, and why. */

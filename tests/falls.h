@@ -43,8 +43,8 @@ static inline void check_falls(const char *model, int steps, double factor)
         ;
     const int64_t planes = (int64_t)BATCH * info.input[0], plane = (int64_t)info.input[1] * info.input[2];
     float *images = malloc((size_t)(planes * plane) * sizeof *images);
-    brasa_graph *g = brasa_graph_new(NULL);
-    brasa_session *s = NULL;
+    OWNED(brasa_graph) *g = brasa_graph_new(NULL);
+    OWNED(brasa_session) *s = NULL;
     brasa_session_options o = {.size = sizeof o, .batch = BATCH, .optimizer = "adam lr=1e-4", .seed = 1};
     double first = 0, last = 0;
     draw_pictures(images, planes, plane);
@@ -57,8 +57,6 @@ static inline void check_falls(const char *model, int steps, double factor)
     if (!(last * factor < first))
         test_fail(__FILE__, __LINE__, "the loss went from %.4g to %.4g in %d steps, expected a %gth of it", first,
                   last, steps, factor);
-    brasa_session_free(s);
-    brasa_graph_free(g);
     free(images);
 }
 

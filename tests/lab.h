@@ -29,13 +29,6 @@ static inline lab_cell cell_of(const char *network, const char *data)
                       .limit = 60};
 }
 
-static inline brasa_context *context_new(void)
-{
-    brasa_context *ctx = NULL;
-    brasa_context_new(&SIZED(brasa_context_options, .threads = 1), &ctx);
-    return ctx;
-}
-
 /* What a runner prints, to be freed. */
 typedef struct printed {
     char *text;

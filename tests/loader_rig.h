@@ -10,8 +10,7 @@
 static inline transform parsed(const char *text)
 {
     transform t;
-    brasa_context *ctx = NULL;
-    brasa_context_new(&SIZED(brasa_context_options, .threads = 1), &ctx);
+    brasa_context *ctx = context_of(1);
     fields_set_defaults(transform_fields, &t);
     CHECK_STATUS(fields_parse(ctx, "transform", transform_fields, &t, text), BRASA_OK);
     brasa_context_free(ctx);

@@ -483,4 +483,7 @@ static inline bool proof_same(const proof *a, const proof *b, int v)
     return same;
 }
 
+OWNER(graph, *x, graph_clear(x))
+OWNER(proof, *x, proof_free(x))
+
 #endif

@@ -2,6 +2,8 @@
 #ifndef TEST_REPORT_H
 #define TEST_REPORT_H
 
+#include "test.h"
+
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,6 +45,8 @@ static inline void drop(kept *k)
     free(k->text);
     *k = (kept){0};
 }
+
+OWNER(kept, *x, drop(x))
 
 static inline kept *anew(kept *k)
 {

@@ -63,6 +63,13 @@ static inline void dnn_clear(void)
         CHECK_INT(dnn.BackendDestroyDescriptor(dnn.made[--dnn.count]), 0);
 }
 
+static inline void dnn_begin(void)
+{
+    CHECK(dnn_open());
+}
+
+AROUND_EACH(dnn_begin, dnn_clear)
+
 /* The library's last words, where it refused something. */
 static inline const char *dnn_words(void)
 {

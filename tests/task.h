@@ -3,6 +3,8 @@
 #ifndef TEST_TASK_H
 #define TEST_TASK_H
 
+#include "test.h"
+
 #include "core/random.h"
 
 #include <stdint.h>
@@ -29,6 +31,8 @@ static inline void task_free(task *t)
     free(t->images);
     free(t->labels);
 }
+
+OWNER(task, *x, task_free(x))
 
 /* Fills the batch with the samples from number `first` on. */
 static inline void task_fill(task *t, int first)

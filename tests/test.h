@@ -65,6 +65,18 @@ static struct {
         tests.end = after;                                                                                           \
     }
 
+/* OWNED(brasa_graph) *g = brasa_graph_new(ctx); is freed where its block ends, however it is left; what was declared
+ * last goes first. OWNER makes the same of another type, from how the variable x is freed. */
+#define OWNED(type) __attribute__((cleanup(test_free_##type))) type
+#define OWNER(type, variable, call)                                                                                  \
+    static inline void test_free_##type(type variable)                                                               \
+    {                                                                                                                \
+        call;                                                                                                        \
+    }
+OWNER(brasa_context, **x, brasa_context_free(*x))
+OWNER(brasa_graph, **x, brasa_graph_free(*x))
+OWNER(brasa_session, **x, brasa_session_free(*x))
+
 /* Counts the running case, if there is one. */
 static inline void test_close(void)
 {
@@ -161,6 +173,14 @@ static inline void test_status(brasa_status got, brasa_status want, const char *
         tests.open = tests.skipped = true;                                                                           \
         return;                                                                                                      \
     } while (0)
+
+/* A context of so many threads; 0: as many as there are. */
+static inline brasa_context *context_of(int threads)
+{
+    brasa_context *ctx = NULL;
+    CHECK_STATUS(brasa_context_new(&SIZED(brasa_context_options, .threads = threads), &ctx), BRASA_OK);
+    return ctx;
+}
 
 int main(int argc, char **argv)
 {

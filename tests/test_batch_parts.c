@@ -68,13 +68,12 @@ static result train_sizes(brasa_graph *g, brasa_session_options o, const int *si
     o.seed = 5;
     CHECK_STATUS(brasa_session_new(g, &o, &s), BRASA_OK);
     for (int i = 0; s && i < steps; i++) {
-        task t = task_new(CLASSES, PIXELS, sizes[i], 0.5);
+        OWNED(task) t = task_new(CLASSES, PIXELS, sizes[i], 0.5);
         task_fill(&t, i * BATCH);
         CHECK_STATUS(brasa_use(s, true, sizes[i]), BRASA_OK);
         train_on(s, &t, o.float64);
         r.loss = fetch(s, "loss", o.float64);
         r.accuracy = fetch(s, "accuracy", o.float64);
-        task_free(&t);
     }
     if (s) {
         CHECK_INT(brasa_session_steps(s), steps);
@@ -97,9 +96,8 @@ static double difference(const result *a, const result *b)
 
 static void compare(const char *name, brasa_session_options o, int64_t parts, const int *sizes, int steps)
 {
-    brasa_context *ctx = NULL;
-    CHECK_STATUS(brasa_context_new(&SIZED(brasa_context_options, .threads = 2), &ctx), BRASA_OK);
-    brasa_graph *g = network(ctx);
+    OWNED(brasa_context) *ctx = context_of(2);
+    OWNED(brasa_graph) *g = network(ctx);
     result whole = train_sizes(g, o, sizes, steps);
     o.micro_batches = parts;
     result split = train_sizes(g, o, sizes, steps);
@@ -116,8 +114,6 @@ static void compare(const char *name, brasa_session_options o, int64_t parts, co
     CHECK(split.memory.transient < whole.memory.transient);
     free(whole.params);
     free(split.params);
-    brasa_graph_free(g);
-    brasa_context_free(ctx);
 }
 
 TEST(same_as_the_whole_batch)
@@ -169,10 +165,10 @@ TEST(other_sizes)
 
 TEST(train_step)
 {
-    brasa_graph *g = network(NULL);
+    OWNED(brasa_graph) *g = network(NULL);
     brasa_session *s[2] = {NULL, NULL};
     float loss[2][3], logits[BATCH * CLASSES];
-    task t = task_new(CLASSES, PIXELS, BATCH, 0.5);
+    OWNED(task) t = task_new(CLASSES, PIXELS, BATCH, 0.5);
     for (int k = 0; k < 2; k++) {
         const brasa_session_options o = {.size = sizeof o,
                                          .batch = BATCH,
@@ -204,15 +200,13 @@ TEST(train_step)
     CHECK_STATUS(brasa_fetch(s[1], "logits", logits, sizeof logits), BRASA_OK);
     brasa_session_free(s[0]);
     brasa_session_free(s[1]);
-    task_free(&t);
-    brasa_graph_free(g);
 }
 
 /* The sums are gone after a step: they are no part of a checkpoint, which a session without parts can go on from. */
 TEST(checkpoint)
 {
     const char *path = "test_batch_parts.safetensors";
-    brasa_graph *g = network(NULL);
+    OWNED(brasa_graph) *g = network(NULL);
     brasa_session *s = NULL, *other = NULL;
     brasa_load_report report = {.size = sizeof report};
     task t = task_new(CLASSES, PIXELS, BATCH, 0.5);
@@ -233,7 +227,6 @@ TEST(checkpoint)
     brasa_session_free(s);
     brasa_session_free(other);
     task_free(&t);
-    brasa_graph_free(g);
 }
 
 /* A mean over elements, and several losses in one. */
@@ -242,7 +235,7 @@ TEST(other_losses)
     static const float x[6 * 3] = {1, 2, 3, -1, 0, 1, 2, 2, -2, 0.5f, 1, 1, 3, -3, 0, 1, 1, 2};
     static const float y[6 * 2] = {1, 0, 0, 1, 1, 1, 2, 0, -1, 1, 0.5f, 0};
     static const int32_t labels[6] = {0, 1, 1, 0, 1, 1};
-    brasa_graph *g = brasa_graph_new(NULL);
+    OWNED(brasa_graph) *g = brasa_graph_new(NULL);
     brasa_tensor out = brasa_apply(brasa_input_vector(g, "x", 3), "dense 2 name=fc");
     brasa_tensor squares = brasa_apply_n(g, (brasa_tensor[]){out, brasa_input_vector(g, "y", 2)}, 2, "mse");
     brasa_tensor classes =
@@ -251,7 +244,7 @@ TEST(other_losses)
     brasa_set_loss(brasa_apply_n(g, (brasa_tensor[]){squares, classes}, 2, "weighted_sum 1,0.3"));
     float loss[2], part[2], wei[2][6];
     for (int k = 0; k < 2; k++) {
-        brasa_session *s = NULL;
+        OWNED(brasa_session) *s = NULL;
         const brasa_session_options o = {
             .size = sizeof o, .batch = 6, .optimizer = "sgd lr=0.1", .micro_batches = k ? 3 : 1};
         REQUIRE(brasa_session_new(g, &o, &s) == BRASA_OK);
@@ -263,13 +256,11 @@ TEST(other_losses)
         CHECK_STATUS(brasa_fetch(s, "squares", &part[k], sizeof part[k]), BRASA_OK);
         CHECK_STATUS(brasa_param_get(s, "fc.weight", wei[k], 6), BRASA_OK);
         CHECK_STATUS(brasa_train(s), BRASA_WRONG_STATE); /* nothing was fed */
-        brasa_session_free(s);
     }
     CHECK_CLOSE(loss[1], loss[0], 1e-6);
     CHECK_CLOSE(part[1], part[0], 1e-6);
     for (int i = 0; i < 6; i++)
         CHECK_CLOSE(wei[1][i], wei[0][i], 1e-7);
-    brasa_graph_free(g);
 }
 
 static void refuse(brasa_graph *g, brasa_session_options o, const char *says)
@@ -291,10 +282,9 @@ static bool keep_text(void *user, const char *text, size_t length)
 TEST(profile)
 {
     static char text[1 << 16];
-    brasa_context *ctx = NULL;
+    OWNED(brasa_context) *ctx = context_of(1);
     brasa_session *s = NULL;
-    CHECK_STATUS(brasa_context_new(&SIZED(brasa_context_options, .threads = 1), &ctx), BRASA_OK);
-    brasa_graph *g = network(ctx);
+    OWNED(brasa_graph) *g = network(ctx);
     const brasa_session_options o = {
         .size = sizeof o, .batch = BATCH, .micro_batches = 3, .kernels = "_ref", .optimizer = "sgd lr=0.1"};
     CHECK_STATUS(brasa_session_new(g, &o, &s), BRASA_OK);
@@ -314,8 +304,6 @@ TEST(profile)
     CHECK_HAS(text, "  sgd_ref, 8\n");     /* weights and biases of four layers */
     CHECK_HAS(text, "  maxpool_ref, 2\n"); /* of parts of four samples and of three */
     brasa_session_free(s);
-    brasa_graph_free(g);
-    brasa_context_free(ctx);
     task_free(&t);
 }
 

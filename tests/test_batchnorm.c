@@ -93,8 +93,8 @@ static void check_value(const proof *p, const proof *ref, const char *name, int 
 /* Statistics to a few roundings; elements as closely as a mean in float allows, which is `slack` deviations. */
 static void check_data(const char *in, const op_def *act, data fill, double slack)
 {
-    brasa_context *ctx = context_of(2);
-    graph g;
+    OWNED(brasa_context) *ctx = context_of(2);
+    OWNED(graph) g = {0};
     proof p, ref;
     graph_init(&g, ctx);
     CHECK_STATUS(build_wrapped(&g, op_find("batchnorm"), &(op_case){in, ""}, act), BRASA_OK);
@@ -109,8 +109,6 @@ static void check_data(const char *in, const op_def *act, data fill, double slac
     }
     proof_free(&p);
     proof_free(&ref);
-    graph_clear(&g);
-    brasa_context_free(ctx);
 }
 
 TEST(hard_sums)
@@ -135,9 +133,9 @@ TEST(hard_sums)
 
 TEST(no_variance)
 {
-    brasa_context *ctx = context_of(2);
-    graph g;
-    proof p;
+    OWNED(brasa_context) *ctx = context_of(2);
+    OWNED(graph) g = {0};
+    OWNED(proof) p = {0};
     graph_init(&g, ctx);
     CHECK_STATUS(case_build(&g, op_find("batchnorm"), &(op_case){"3x20x40x40", ""}), BRASA_OK);
     if (run_layer(&p, &g, F32, constant)) {
@@ -149,9 +147,6 @@ TEST(no_variance)
                 break;
             }
     }
-    proof_free(&p);
-    graph_clear(&g);
-    brasa_context_free(ctx);
 }
 
 /* --- parts of blocks, and streams ----------------------------------------------------------------------------- */
@@ -176,10 +171,10 @@ TEST(large)
 TEST(threads)
 {
     static const char *const shapes[] = {"1x5x64x65", "2x33x48x50", "3x70x30x40"};
-    brasa_context *ctx = context_of(1);
+    OWNED(brasa_context) *ctx = context_of(1);
     for (int s = 0; s < 3; s++) {
         CASE("%s", shapes[s]);
-        graph g;
+        OWNED(graph) g = {0};
         proof one, more;
         graph_init(&g, ctx);
         ctx->threads = 1;
@@ -194,7 +189,5 @@ TEST(threads)
             }
         }
         proof_free(&one);
-        graph_clear(&g);
     }
-    brasa_context_free(ctx);
 }

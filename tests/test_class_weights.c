@@ -92,26 +92,24 @@ TEST(as_pytorch)
 {
     for (int r = 0; r < ROWS; r++) {
         CASE("%d", r);
-        brasa_graph *g = network(rows[r].smoothing, r == 1); /* the option also wins over weights of the network */
+        OWNED(brasa_graph) *g =
+            network(rows[r].smoothing, r == 1); /* the option also wins over weights of the network */
         brasa_session *s =
             open_session(g, SIZED(brasa_session_options, .class_weights = rows[r].weights, .class_weight_count = C));
         REQUIRE(s);
         check_row(&rows[r], s);
         brasa_session_free(s);
-        brasa_graph_free(g);
     }
 }
 
 /* The same as weights of the network's own, which a file can hold. */
 TEST(of_the_network)
 {
-    brasa_graph *g = network(0, true);
-    brasa_session *s = open_session(g, (brasa_session_options){.size = sizeof(brasa_session_options)});
+    OWNED(brasa_graph) *g = network(0, true);
+    OWNED(brasa_session) *s = open_session(g, (brasa_session_options){.size = sizeof(brasa_session_options)});
     REQUIRE(s);
     CHECK_STATUS(brasa_param_set(s, "loss.class_weight", rows[0].weights, C), BRASA_OK);
     check_row(&rows[0], s);
-    brasa_session_free(s);
-    brasa_graph_free(g);
 }
 
 /* Evaluation computes the same loss; the numbers were copied; and they are no part of what is saved. */
@@ -119,7 +117,7 @@ TEST(in_evaluation)
 {
     float weights[C] = {0.5f, 2.0f, 1.25f}, loss = 0, unit[N][N] = {{0}};
     brasa_memory plain = {.size = sizeof plain}, m = plain;
-    brasa_graph *g = network(0, false);
+    OWNED(brasa_graph) *g = network(0, false);
     brasa_session *without = open_session(g, (brasa_session_options){.size = sizeof(brasa_session_options)});
     brasa_session *s =
         open_session(g, SIZED(brasa_session_options, .class_weights = weights, .class_weight_count = C));
@@ -134,7 +132,6 @@ TEST(in_evaluation)
     CHECK_INT(m.buffers, plain.buffers);
     brasa_session_free(s);
     brasa_session_free(without);
-    brasa_graph_free(g);
 }
 
 TEST(refused)
@@ -153,13 +150,12 @@ TEST(refused)
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         CASE("%s", cases[i].name);
-        brasa_graph *g = network(0, false);
+        OWNED(brasa_graph) *g = network(0, false);
         brasa_session *s = NULL;
         const brasa_session_options o = {
             .size = sizeof o, .class_weights = cases[i].weights, .class_weight_count = cases[i].count};
         CHECK(brasa_session_new(g, &o, &s) != BRASA_OK);
         CHECK_HAS(brasa_graph_error(g), cases[i].says);
-        brasa_graph_free(g);
     }
     CASE("a loss without classes");
     brasa_graph *g = brasa_graph_new(NULL);

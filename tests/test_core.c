@@ -129,8 +129,7 @@ TEST(pool_pieces)
 
 TEST(pool_grow_keeps_elements)
 {
-    brasa_context *ctx = NULL;
-    CHECK_STATUS(brasa_context_new(NULL, &ctx), BRASA_OK);
+    OWNED(brasa_context) *ctx = context_of(0);
     pool p = {.ctx = ctx};
     int *array = NULL, capacity = 0;
     for (int i = 0; i < 1000; i++) {
@@ -142,7 +141,6 @@ TEST(pool_grow_keeps_elements)
     for (int i = 0; i < 1000; i++)
         CHECK_INT(array[i], i);
     pool_free(&p);
-    brasa_context_free(ctx);
 }
 
 /* --- shapes -------------------------------------------------------------------------------------------------- */
@@ -286,8 +284,7 @@ static bool append(void *user, const char *text, size_t length)
 
 TEST(fields_read)
 {
-    brasa_context *ctx = NULL;
-    CHECK_STATUS(brasa_context_new(NULL, &ctx), BRASA_OK);
+    OWNED(brasa_context) *ctx = context_of(0);
     for (size_t i = 0; i < sizeof readable / sizeof readable[0]; i++) {
         CASE("'%s'", readable[i].text);
         attrs a = {0};
@@ -300,13 +297,11 @@ TEST(fields_read)
         json_close(&j, '}');
         CHECK_HAS(text, readable[i].json);
     }
-    brasa_context_free(ctx);
 }
 
 TEST(fields_refuse)
 {
-    brasa_context *ctx = NULL;
-    CHECK_STATUS(brasa_context_new(NULL, &ctx), BRASA_OK);
+    OWNED(brasa_context) *ctx = context_of(0);
     for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
         CASE("'%s'", refused[i].text);
         attrs a = {0};
@@ -321,19 +316,16 @@ TEST(fields_refuse)
     attrs a = {0};
     CHECK_STATUS(fields_parse(ctx, "conv", fields, &a, word), BRASA_BAD_ARGUMENT);
     CHECK_HAS(brasa_context_error(ctx), "too long");
-    brasa_context_free(ctx);
 }
 
 TEST(fields_same_padding)
 {
-    brasa_context *ctx = NULL;
-    CHECK_STATUS(brasa_context_new(NULL, &ctx), BRASA_OK);
+    OWNED(brasa_context) *ctx = context_of(0);
     attrs a = {0};
     CHECK_STATUS(fields_parse(ctx, "conv", fields, &a, "8 pad=same"), BRASA_OK);
     CHECK(a.pad.same);
     CHECK_STATUS(fields_parse(ctx, "conv", fields, &a, "8 pad=valid"), BRASA_OK);
     CHECK(!a.pad.same);
-    brasa_context_free(ctx);
 }
 
 TEST(fields_compare)
@@ -511,7 +503,7 @@ TEST(bytes_for_people)
 static void check_explained(brasa_graph *g)
 {
     static char text[8192];
-    brasa_session *s = NULL;
+    OWNED(brasa_session) *s = NULL;
     CHECK_STATUS(brasa_session_new(g, &SIZED(brasa_session_options, .batch = 512), &s), BRASA_OK);
     brasa_session_profile(s, true);
     const float data[512 * 4] = {0};
@@ -521,7 +513,6 @@ static void check_explained(brasa_graph *g)
     CHECK_HAS(text, "8.19 KB");
     for (const char *c = text; (c = strchr(c, ',')); c++)
         CHECK(c[1] == ' '); /* between words, not digits */
-    brasa_session_free(s);
 }
 
 /* A program that uses us may have called setlocale: numbers keep their point, and its locale stays as it is. */
@@ -536,7 +527,7 @@ TEST(numbers_in_a_locale_with_commas)
     char comma[8];
     snprintf(comma, sizeof comma, "%.1f", 0.5);
     CHECK_TEXT(comma, "0,5");
-    brasa_graph *g = brasa_graph_new(NULL);
+    OWNED(brasa_graph) *g = brasa_graph_new(NULL);
     brasa_tensor x = brasa_dropout(brasa_input_vector(g, "x", 4), 0.25f);
     x = brasa_apply(x, "leaky_relu %g", 0.125);
     brasa_classify(x, 3);
@@ -549,7 +540,6 @@ TEST(numbers_in_a_locale_with_commas)
     snprintf(comma, sizeof comma, "%.1f", 0.5);
     CHECK_TEXT(comma, "0,5");
     setlocale(LC_ALL, "C");
-    brasa_graph_free(g);
 }
 
 /* What is there, as it is read: a text for each value. */
@@ -597,8 +587,7 @@ TEST(json_reading)
         {"{\"skip\":", NULL, "expected a number"},
         {"{\"skip\":\"abc", NULL, "does not end"},
     };
-    brasa_context *ctx = NULL;
-    REQUIRE(brasa_context_new(NULL, &ctx) == BRASA_OK);
+    OWNED(brasa_context) *ctx = context_of(0);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         char text[200], out[200] = "";
         CASE("%s", rows[i].text);
@@ -611,5 +600,4 @@ TEST(json_reading)
         else
             CHECK_HAS(brasa_context_error(ctx), rows[i].said);
     }
-    brasa_context_free(ctx);
 }

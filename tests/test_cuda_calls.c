@@ -171,16 +171,14 @@ TEST(gpus_that_have_no_kernels)
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         CASE("%s", rows[i].what);
         char line[400] = "";
-        brasa_context *ctx = NULL;
+        OWNED(brasa_context) *ctx = context_of(0);
         device *d = NULL;
-        REQUIRE(brasa_context_new(NULL, &ctx) == BRASA_OK);
         capability = rows[i].capability;
         code = rows[i].code;
         CHECK_STATUS(cuda_open(ctx, 0, &d), BRASA_NOT_FOUND);
         CHECK_HAS(brasa_context_error(ctx), rows[i].words);
         CHECK(cuda_list(keep_line, line) > 0);
         CHECK_HAS(line, rows[i].words);
-        brasa_context_free(ctx);
     }
     capability = 9;
     code = cudaSuccess;

@@ -251,8 +251,7 @@ TEST(both_reasons)
     begin();
     place("wordy", "system/libcudnn.so.9");
     place("wordy", "system/libcublasLt.so.13");
-    brasa_context *ctx;
-    CHECK_STATUS(brasa_context_new(NULL, &ctx), BRASA_OK);
+    brasa_context *ctx = context_of(0);
     cuda_queue queue = {.ctx = ctx};
     device d = {.name = "cuda:0 NVIDIA GPU"}, longer = d;
     cudnn_open(&queue, &d);
@@ -283,8 +282,7 @@ TEST(several_in_a_folder)
     place("lacks", "mine/libcudnn.so.9");
     place("newer", "mine/libcudnn.so.9.19");
     setenv("BRASA_CUDNN", in_ground("mine"), 1);
-    brasa_context *ctx;
-    CHECK_STATUS(brasa_context_new(NULL, &ctx), BRASA_OK);
+    brasa_context *ctx = context_of(0);
     cuda_queue queue = {.ctx = ctx};
     device d = {.name = "cuda:0 NVIDIA GPU"};
     cudnn_open(&queue, &d);

@@ -109,9 +109,8 @@ TEST(bytes_of_a_picture_that_grew)
 {
     const loader_options o = {.batch = 2, .train = true, .seed = 3};
     const char *path = in_tree("grown/a/0.jpg");
-    brasa_context *ctx = NULL;
+    brasa_context *ctx = context_of(1);
     char spec[300], text[300];
-    brasa_context_new(&SIZED(brasa_context_options, .threads = 1), &ctx);
     const bool made = put_jpeg(ctx, path, 50, 40) && put_jpeg(ctx, in_tree("grown/a/1.jpg"), 40, 40);
     if (!made) {
         brasa_context_free(ctx);

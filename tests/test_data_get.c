@@ -131,8 +131,7 @@ TEST(downloads)
         {"not there", MISSING, 0, false, "the server answered 404", 1, 0, 0},
         {"a .part of other bytes", GOOD, -100000, false, "SHA-256 is", 1, 100000, -1},
     };
-    brasa_context *ctx = NULL;
-    brasa_context_new(NULL, &ctx);
+    brasa_context *ctx = context_of(0);
     if (!codec_fetcher() || !start_server()) {
         brasa_context_free(ctx);
         SKIP("no libcurl, or no loopback");
@@ -173,9 +172,8 @@ TEST(downloads)
 
 TEST(what_is_there)
 {
-    brasa_context *ctx = NULL;
+    OWNED(brasa_context) *ctx = context_of(0);
     const published file = {"there.bin", "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad", 3};
-    brasa_context_new(NULL, &ctx);
     put_text(in_tree("there.bin"), "abc"); /* that hash's text: nobody is asked */
     CHECK_STATUS(get_file(ctx, &file, "http://127.0.0.1:1", in_tree("."), NULL, NULL), BRASA_OK);
     put_text(in_tree("there.bin"), "abd");
@@ -186,19 +184,16 @@ TEST(what_is_there)
     const brasa_status status = get_file(ctx, &file, "http://127.0.0.1:1", in_tree("."), NULL, NULL);
     CHECK_STATUS(status, codec_fetcher() ? BRASA_BAD_FILE : BRASA_NO_KERNEL);
     CHECK_INT(size_of(in_tree("there.bin.part")), 1); /* nobody answered: what was there stays */
-    brasa_context_free(ctx);
 }
 
 TEST(names)
 {
-    brasa_context *ctx = NULL;
+    OWNED(brasa_context) *ctx = context_of(0);
     char spec[100];
-    brasa_context_new(NULL, &ctx);
     CHECK_STATUS(dataset_get(ctx, "cifar", in_tree("x"), NULL, NULL, NULL, spec, sizeof spec), BRASA_NOT_FOUND);
     CHECK_HAS(ctx->error, "did you mean 'cifar10'");
     for (int i = 0; dataset_get_at(i); i++)
         CHECK(strstr("mnist cifar10 cifar100 letter", dataset_get_at(i)) != NULL);
-    brasa_context_free(ctx);
 }
 
 /* --- archives -------------------------------------------------------------------------------------------------- */
@@ -219,8 +214,7 @@ TEST(archives)
 {
     unsigned char tar[8192];
     size_t length = 0;
-    brasa_context *ctx = NULL;
-    brasa_context_new(NULL, &ctx);
+    brasa_context *ctx = context_of(0);
     length += put_entry(tar, "cifar-10-batches-bin/", '5', "");
     length += put_entry(tar + length, "cifar-10-batches-bin/a.bin", '0', "content of a");
     length += put_entry(tar + length, "../../../../escaped.txt", '0', "stays here");

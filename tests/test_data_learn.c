@@ -67,7 +67,7 @@ static double learn(brasa_context *ctx, feeder *f, const split *s, bool linear)
 
 TEST(fire_is_learnable_not_trivial)
 {
-    brasa_context *ctx = NULL;
+    OWNED(brasa_context) *ctx = NULL;
     dataset *d = NULL;
     feeder *f = NULL;
     split s = {0};
@@ -91,5 +91,4 @@ TEST(fire_is_learnable_not_trivial)
     feeder_free(f);
     split_free(&s);
     dataset_close(d);
-    brasa_context_free(ctx);
 }

@@ -322,9 +322,8 @@ static brasa_status use_all(heap *h, const char *spec)
 TEST(each_allocation_fails)
 {
     char specs[4][300] = {"", "", "", "synth:letter,n=30"};
-    brasa_context *ctx = NULL;
+    brasa_context *ctx = context_of(0);
     unsigned char data[1000];
-    brasa_context_new(NULL, &ctx);
     const bool jpeg = put_jpeg(ctx, in_tree("few/a/1.jpg"), 50, 60) &&
                       put_jpeg(ctx, in_tree("few/a/2.jpg"), 50, 60) && put_jpeg(ctx, in_tree("few/b/1.jpg"), 50, 60);
     brasa_context_free(ctx);
@@ -358,10 +357,9 @@ TEST(each_allocation_fails)
 /* A broken picture fails its batch with its name; mended, the next call goes on from there. */
 TEST(a_bad_picture)
 {
-    brasa_context *ctx = NULL;
+    brasa_context *ctx = context_of(0);
     const batch *b = NULL;
     char spec[300];
-    brasa_context_new(NULL, &ctx);
     if (!put_jpeg(ctx, in_tree("mend/a/1.jpg"), 50, 60)) {
         brasa_context_free(ctx);
         SKIP("no libjpeg");
@@ -386,8 +384,7 @@ TEST(a_bad_picture)
 /* A photo of 12 million pixels, decoded and cut to 224 x 224 with less than 40 MB. */
 TEST(a_large_photo)
 {
-    brasa_context *ctx = NULL;
-    brasa_context_new(NULL, &ctx);
+    brasa_context *ctx = context_of(0);
     const bool jpeg = put_jpeg(ctx, in_tree("photo/a/large.jpg"), 3000, 4000);
     brasa_context_free(ctx);
     if (!jpeg)

@@ -18,7 +18,7 @@ TEST(images)
     put_text(in_tree("pics/cat/.hidden.jpg"), "");
     put_text(in_tree("pics/cat/notes.txt"), "not a picture");
     put_text(in_tree("pics/index.csv"), "neither");
-    dataset *d = opened("images:%s", in_tree("pics"));
+    OWNED(dataset) *d = opened("images:%s", in_tree("pics"));
     REQUIRE(d);
     CHECK_INT(d->count, 3);
     CHECK_INT(d->parts, 1);
@@ -34,7 +34,6 @@ TEST(images)
     CHECK_INT(p.width, 60);
     CHECK_CLOSE(p.pixels[3 * (20 * 60 + 30)], 127, 6); /* lossy */
     CHECK_CLOSE(p.pixels[3 * (20 * 60 + 30) + 1], 127, 6);
-    dataset_close(d);
     picture_free(ctx, &p);
 }
 
@@ -48,13 +47,12 @@ TEST(images_in_parts)
     snprintf(spec, sizeof spec, "images:%s", in_tree("parts"));
     refused(spec, "parts/test", "not those of the first part: 'b'");
     put_jpeg(ctx, in_tree("parts/test/b/2.jpg"), 16, 16);
-    dataset *d = opened("%s", spec);
+    OWNED(dataset) *d = opened("%s", spec);
     REQUIRE(d);
     CHECK_INT(d->parts, 2);
     CHECK_INT(d->part[1].begin, 2);
     CHECK_INT(d->label[3], 1);
     CHECK_HAS(dataset_name(d, 3).text, "parts/test/b/2.jpg");
-    dataset_close(d);
 }
 
 TEST(png)
@@ -63,7 +61,7 @@ TEST(png)
     if (!put_png(ctx, in_tree("png/a/colour.png"), 20, 30, false))
         SKIP("no libspng");
     put_png(ctx, in_tree("png/a/grey.png"), 20, 30, true);
-    dataset *d = opened("images:%s", in_tree("png"));
+    OWNED(dataset) *d = opened("images:%s", in_tree("png"));
     REQUIRE(d);
     for (int i = 0; i < 2; i++) {
         CHECK_STATUS(dataset_read(d, ctx, i, &p), BRASA_OK);
@@ -78,7 +76,6 @@ TEST(png)
     CHECK_INT(truncate(in_tree("png/a/grey.png"), whole.st_size - 12), 0);
     CHECK_STATUS(dataset_read(d, ctx, 1, &p), BRASA_BAD_FILE);
     CHECK_HAS(ctx->error, "grey.png: PNG: cut off: its end is missing");
-    dataset_close(d);
     picture_free(ctx, &p);
 }
 
@@ -87,7 +84,7 @@ TEST(scaled_decoding)
     picture p = {.least = 100};
     if (!put_jpeg(ctx, in_tree("large/a/x.jpg"), 1000, 1600))
         SKIP("no libjpeg");
-    dataset *d = opened("images:%s", in_tree("large"));
+    OWNED(dataset) *d = opened("images:%s", in_tree("large"));
     REQUIRE(d);
     CHECK_STATUS(dataset_read(d, ctx, 0, &p), BRASA_OK);
     CHECK_INT(p.height, 125); /* an eighth: a hundred are enough */
@@ -98,7 +95,6 @@ TEST(scaled_decoding)
     p.least = 0;
     CHECK_STATUS(dataset_read(d, ctx, 0, &p), BRASA_OK);
     CHECK_INT(p.height, 1000);
-    dataset_close(d);
     picture_free(ctx, &p);
 }
 
@@ -158,7 +154,7 @@ TEST(bad_pictures)
     else
         put_text(in_tree("bad/a/%s", names[6]), "\x89PNG\r\n\x1A\n"); /* no libspng */
     put_jpeg(ctx, in_tree("bad/a/9good.jpg"), 20, 20);
-    dataset *d = opened("images:%s", in_tree("bad"));
+    OWNED(dataset) *d = opened("images:%s", in_tree("bad"));
     REQUIRE(d);
     for (int i = 0; i < 8; i++) {
         CASE("%s", names[i]);
@@ -177,7 +173,6 @@ TEST(bad_pictures)
     dataset_report_free(&r);
     CASE("and the good one");
     CHECK_STATUS(dataset_read(d, ctx, 8, &p), BRASA_OK);
-    dataset_close(d);
     picture_free(ctx, &p);
 }
 
@@ -201,7 +196,7 @@ TEST(synth)
     picture p = {0}, q = {0};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         CASE("%s", rows[i].spec);
-        dataset *d = opened("%s", rows[i].spec);
+        OWNED(dataset) *d = opened("%s", rows[i].spec);
         if (!d)
             continue;
         CHECK_INT(d->count, rows[i].count);
@@ -221,7 +216,6 @@ TEST(synth)
             CHECK_STATUS(dataset_read(d, ctx, 7, &q), BRASA_OK); /* the same whenever it is read */
             CHECK(memcmp(p.pixels, q.pixels, bytes) == 0);
         }
-        dataset_close(d);
     }
     picture_free(ctx, &p);
     picture_free(ctx, &q);
@@ -239,14 +233,13 @@ static bool count_calls(void *user, int32_t done)
 static void hash_of(const char *spec, char out[HASH_TEXT_SIZE], int *duplicates)
 {
     dataset_report r = {0};
-    dataset *d = opened("%s", spec);
+    OWNED(dataset) *d = opened("%s", spec);
     out[0] = '\0';
     if (d && dataset_examine(d, false, NULL, NULL, &r) == BRASA_OK)
         memcpy(out, r.hash, HASH_TEXT_SIZE);
     *duplicates = r.duplicates;
     CHECK_INT(strlen(out), 64);
     dataset_report_free(&r);
-    dataset_close(d);
 }
 
 TEST(hash)
@@ -282,7 +275,7 @@ static void named(const char *spec, bool defined, char out[HASH_TEXT_SIZE])
 {
     dataset_report r = {0};
     int calls = 0;
-    dataset *d = opened("%s", spec);
+    OWNED(dataset) *d = opened("%s", spec);
     REQUIRE(d);
     CHECK_STATUS(dataset_identify(d, true, count_calls, &calls, &r), BRASA_OK);
     CHECK_INT(strlen(r.hash), 64);
@@ -294,7 +287,6 @@ static void named(const char *spec, bool defined, char out[HASH_TEXT_SIZE])
     CHECK_INT(sum, d->count);
     memcpy(out, r.hash, HASH_TEXT_SIZE);
     dataset_report_free(&r);
-    dataset_close(d);
 }
 
 /* A drawn set is known by what defines it, and by all of it; files are known by what they hold. */
@@ -348,7 +340,7 @@ TEST(drawings_of_this_version)
         char text[SHA256_TEXT];
         picture p = {0};
         sha256 h;
-        dataset *d = opened("%s", rows[i].spec);
+        OWNED(dataset) *d = opened("%s", rows[i].spec);
         REQUIRE(d);
         sha256_start(&h);
         for (int32_t k = 0; k < d->count && (!d->varied || codec_at(0)->version); k++) {
@@ -364,7 +356,6 @@ TEST(drawings_of_this_version)
         if (!d->varied || codec_at(0)->version)
             CHECK_TEXT(text, rows[i].hash);
         picture_free(ctx, &p);
-        dataset_close(d);
     }
 }
 
@@ -377,7 +368,7 @@ TEST(made_files)
     int twice = 0;
     for (int i = 0; i < 4; i++) {
         CASE("%s", specs[i]);
-        dataset *d = opened("%s", specs[i]);
+        OWNED(dataset) *d = opened("%s", specs[i]);
         REQUIRE(d);
         CHECK_STATUS(dataset_make(d, in_tree("made%d", i), NULL, NULL, made, sizeof made), BRASA_OK);
         hash_of(specs[i], first, &twice);
@@ -385,7 +376,6 @@ TEST(made_files)
         CHECK_TEXT(again, first);
         CHECK_STATUS(dataset_make(d, in_tree("made%d", i), NULL, NULL, made, sizeof made), BRASA_BAD_FILE);
         CHECK_HAS(ctx->error, "not empty");
-        dataset_close(d);
     }
     CASE("synth:fire");
     if (!codec_at(0)->version)
@@ -393,7 +383,7 @@ TEST(made_files)
     dataset *d = opened("synth:fire,n=7,size=64");
     REQUIRE(d);
     CHECK_STATUS(dataset_make(d, in_tree("made_fire"), NULL, NULL, made, sizeof made), BRASA_OK);
-    dataset *files = opened("%s", made);
+    OWNED(dataset) *files = opened("%s", made);
     REQUIRE(files);
     CHECK_INT(files->count, 7);
     CHECK_TEXT(files->class_name[2], "smoke");
@@ -406,7 +396,6 @@ TEST(made_files)
     CHECK_STATUS(dataset_make(d, in_tree("no/such/folder"), NULL, NULL, made, sizeof made), BRASA_BAD_FILE);
     picture_free(ctx, &p);
     picture_free(ctx, &q);
-    dataset_close(files);
     dataset_close(d);
 }
 
@@ -420,12 +409,11 @@ TEST(examine_stops)
 {
     int calls = 0;
     dataset_report r;
-    dataset *d = opened("synth:digits,n=1000");
+    OWNED(dataset) *d = opened("synth:digits,n=1000");
     REQUIRE(d);
     CHECK_STATUS(dataset_examine(d, true, stop_at_once, &calls, &r), BRASA_WRONG_STATE);
     CHECK_INT(calls, 1);
     dataset_report_free(&r);
-    dataset_close(d);
 }
 
 /* --- real data, where there is some ---------------------------------------------------------------------------- */
@@ -436,7 +424,7 @@ TEST(real_mnist)
     picture p = {0};
     if (!folder || !codec_gzip())
         SKIP("no real data (BRASA_DATA)");
-    dataset *d = opened("idx:%s", folder);
+    OWNED(dataset) *d = opened("idx:%s", folder);
     REQUIRE(d);
     CHECK_INT(d->count, 70000);
     CHECK_INT(d->part[1].begin, 60000);
@@ -453,7 +441,6 @@ TEST(real_mnist)
             sum += p.pixels[k];
     }
     CHECK_CLOSE((double)sum / (60000.0 * 784 * 255), 0.1307, 0.0001); /* the published mean */
-    dataset_close(d);
     picture_free(ctx, &p);
 }
 
@@ -462,7 +449,7 @@ TEST(real_letter)
     const char *file = real_data("letter/letter-recognition.data");
     if (!file)
         SKIP("no real data (BRASA_DATA)");
-    dataset *d = opened("csv:%s", file);
+    OWNED(dataset) *d = opened("csv:%s", file);
     REQUIRE(d);
     CHECK_INT(d->count, 20000);
     CHECK_INT(d->channels, 16);
@@ -474,7 +461,6 @@ TEST(real_letter)
         letters[d->label[i]]++;
     CHECK_INT(letters[0], 789); /* as its description says */
     CHECK_INT(letters[25], 734);
-    dataset_close(d);
 }
 
 TEST(real_fire)
@@ -483,7 +469,7 @@ TEST(real_fire)
     if (!folder || !codec_at(0)->version)
         SKIP("no real data (BRASA_DATA)");
     dataset_report r = {0};
-    dataset *d = opened("images:%s", folder);
+    OWNED(dataset) *d = opened("images:%s", folder);
     REQUIRE(d);
     CHECK_INT(d->count, 266);
     CHECK_TEXT(d->class_name[1], "none");
@@ -492,5 +478,4 @@ TEST(real_fire)
     CHECK_INT(r.per_class[0], 132);
     CHECK_INT(r.per_class[1], 134);
     dataset_report_free(&r);
-    dataset_close(d);
 }

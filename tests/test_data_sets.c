@@ -227,7 +227,7 @@ TEST(cifar10)
     const char *const folders[] = {in_tree("c10"), in_tree("c10/cifar-10-batches-bin")};
     for (int i = 0; i < 2; i++) {
         CASE("%s", i ? "the archive's folder" : "the one around it");
-        dataset *d = opened("cifar10:%s", folders[i]);
+        OWNED(dataset) *d = opened("cifar10:%s", folders[i]);
         REQUIRE(d);
         CHECK_INT(d->count, 9);
         CHECK_INT(d->part[0].count, 7);
@@ -241,7 +241,6 @@ TEST(cifar10)
         for (int c = 0; c < 3; c++) /* planes become pixels */
             CHECK_INT(p.pixels[3 * 100 + c], 1 + c + 100);
         CHECK_HAS(dataset_name(d, 5).text, "data_batch_2.bin, picture 1");
-        dataset_close(d);
     }
     picture_free(ctx, &p);
 }
@@ -253,7 +252,7 @@ TEST(cifar100)
     put_cifar(in_tree("c100/test.bin"), 3, 2, 20);
     for (int coarse = 0; coarse < 2; coarse++) {
         CASE("%s", coarse ? "coarse" : "fine");
-        dataset *d = opened("cifar100:%s%s", in_tree("c100"), coarse ? ",coarse" : "");
+        OWNED(dataset) *d = opened("cifar100:%s%s", in_tree("c100"), coarse ? ",coarse" : "");
         REQUIRE(d);
         CHECK_INT(d->count, 63);
         CHECK_INT(d->classes, coarse ? 20 : 100);
@@ -261,7 +260,6 @@ TEST(cifar100)
         CHECK_TEXT(d->class_name[19], "19");
         CHECK_STATUS(dataset_read(d, ctx, 3, &p), BRASA_OK);
         CHECK_INT(p.pixels[0], 3);
-        dataset_close(d);
     }
     picture_free(ctx, &p);
 }
@@ -331,7 +329,7 @@ TEST(csv)
         const csv_case *r = &rows[i];
         CASE("%s", r->name);
         put_text(in_tree("good.csv"), r->text);
-        dataset *d = opened("csv:%s%s", in_tree("good.csv"), r->settings);
+        OWNED(dataset) *d = opened("csv:%s%s", in_tree("good.csv"), r->settings);
         if (!d)
             continue;
         CHECK(d->numbers);
@@ -343,7 +341,6 @@ TEST(csv)
         CHECK_TEXT(d->class_name[0], r->first_class);
         CHECK_TEXT(d->class_name[d->classes - 1], r->last_class);
         CHECK_CLOSE(dataset_numbers(d, r->count - 1)[r->features - 1], r->number, 0);
-        dataset_close(d);
     }
 }
 

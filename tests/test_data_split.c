@@ -54,7 +54,7 @@ TEST(parse)
 {
     static const char *const bad[] = {"", "70", "70/31", "0/100", "100/0", "70/30x", "all ", "7a/30", "-70/30"};
     split_options o = {0};
-    dataset *d = make_set();
+    OWNED(dataset) *d = make_set();
     REQUIRE(d);
     CHECK_STATUS(split_parse(ctx, "70/30", &o), BRASA_OK);
     CHECK_INT(o.kind, SPLIT_SHARE);
@@ -67,12 +67,11 @@ TEST(parse)
         CHECK_STATUS(split_parse(ctx, bad[i], &o), BRASA_BAD_ARGUMENT);
         CHECK_HAS(ctx->error, "such as 70/30");
     }
-    dataset_close(d);
 }
 
 TEST(share)
 {
-    dataset *d = make_set();
+    OWNED(dataset) *d = make_set();
     REQUIRE(d);
     for (int form = 0; form < 4; form++) {
         split_options o = {.kind = SPLIT_SHARE, .share = 70, .seed = 3};
@@ -98,12 +97,11 @@ TEST(share)
         }
         split_free(&s);
     }
-    dataset_close(d);
 }
 
 TEST(folds)
 {
-    dataset *d = make_set();
+    OWNED(dataset) *d = make_set();
     REQUIRE(d);
     for (int form = 0; form < 4; form++) {
         int seen[103] = {0}, at = 0;
@@ -132,14 +130,13 @@ TEST(folds)
         }
         CHECK(all_are(seen, 103, 1)); /* each tests once */
     }
-    dataset_close(d);
 }
 
 /* Ten photos, of which 0, 1, 2 and 5, 6 are of one scene each. */
 TEST(groups)
 {
     char name[300];
-    dataset *d = NULL;
+    OWNED(dataset) *d = NULL;
     dataset_close(make_set());
     for (int i = 0; i < 10; i++)
         put_text(in_tree("scenes/%c/%d.jpg", i < 5 ? 'a' : 'b', i), "");
@@ -180,12 +177,11 @@ TEST(groups)
         }
         CHECK(all_are(seen, 10, 1));
     }
-    dataset_close(d);
 }
 
 TEST(seeds)
 {
-    dataset *d = make_set();
+    OWNED(dataset) *d = make_set();
     split a, b, c;
     REQUIRE(d);
     CHECK_STATUS(split_make(d, &(split_options){.kind = SPLIT_SHARE, .share = 70, .seed = 1}, &a), BRASA_OK);
@@ -196,7 +192,6 @@ TEST(seeds)
     split_free(&a);
     split_free(&b);
     split_free(&c);
-    dataset_close(d);
 }
 
 TEST(parts_and_all)
@@ -263,7 +258,7 @@ TEST(nothing_to_test)
 
 TEST(drop)
 {
-    dataset *d = make_set();
+    OWNED(dataset) *d = make_set();
     split s;
     int seen[103] = {0};
     dataset_bad bad[] = {{.sample = 3}, {.sample = 50}, {.sample = 102}};
@@ -276,7 +271,6 @@ TEST(drop)
     for (int i = 0; i < 103; i++)
         CHECK_INT(seen[i], i != 3 && i != 50 && i != 102);
     split_free(&s);
-    dataset_close(d);
 }
 
 TEST(files)

@@ -27,11 +27,10 @@ TEST(shapes)
         {"synth:digits,n=10", "mean=1,2,3", 0, 0, 0, "expected 1 or 1 numbers, got 3 and 1"},
         {"synth:digits,n=10", "channels=2", 0, 0, 0, "expected 1 or 3"},
     };
-    brasa_context *ctx = NULL;
-    brasa_context_new(NULL, &ctx);
+    OWNED(brasa_context) *ctx = context_of(0);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         int of[3] = {0};
-        dataset *d = NULL;
+        OWNED(dataset) *d = NULL;
         const transform t = parsed(rows[i].text);
         CASE("%s %s", rows[i].spec, rows[i].text);
         CHECK_STATUS(dataset_open(ctx, rows[i].spec, &d), BRASA_OK);
@@ -43,9 +42,7 @@ TEST(shapes)
             CHECK_INT(of[1], rows[i].height);
             CHECK_INT(of[2], rows[i].width);
         }
-        dataset_close(d);
     }
-    brasa_context_free(ctx);
 }
 
 /* What the layout says is where it lies, whatever the layout; flips and crops as they were drawn. */
@@ -59,8 +56,8 @@ TEST(layouts)
         {"nhwc", {.permuted = 1, .order = {0, 2, 3, 1}}},
         {"nChw8c", {.nblocks = 1, .axis = {1}, .block = {8}}},
     };
-    brasa_context *ctx = NULL;
-    dataset *d = NULL;
+    OWNED(brasa_context) *ctx = NULL;
+    OWNED(dataset) *d = NULL;
     picture p = {0};
     int32_t list[6] = {3, 1, 4, 15, 9, 2};
     const transform t = parsed("mean=0.5,0.25,0.125 std=0.5,0.25,2");
@@ -101,8 +98,6 @@ TEST(layouts)
         feeder_free(f);
     }
     picture_free(ctx, &p);
-    dataset_close(d);
-    brasa_context_free(ctx);
 }
 
 /* Finds the picture in what came out: every place that it may have been cut from, flipped or not. */
@@ -192,8 +187,7 @@ TEST(resizing)
         int height, width, resize, crop;
     } rows[] = {{60, 80, 32, 0},  {60, 80, 32, 28}, {80, 60, 45, 40},
                 {20, 31, 64, 64}, {50, 50, 50, 31}, {9, 97, 9, 8}};
-    brasa_context *ctx = NULL;
-    brasa_context_new(NULL, &ctx);
+    OWNED(brasa_context) *ctx = context_of(0);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         picture p = {0}, before = {0}, spare = {0};
         const transform t = {.resize = rows[i].resize, .crop = {rows[i].crop, rows[i].crop}};
@@ -222,7 +216,6 @@ TEST(resizing)
         picture_free(ctx, &before);
         picture_free(ctx, &spare);
     }
-    brasa_context_free(ctx);
 }
 
 /* Whatever a picture's size: what is asked for comes out, or it is refused before a pixel is touched. */
@@ -243,8 +236,7 @@ TEST(odd_sizes)
         {"resize=32 crop=24", 4, MAX_SIDE, 24, 24}, /* 131,072 wide, if it were made */
         {"resize=32 crop=24 random_crop", MAX_SIDE, 4, MAX_SIDE, 32},
     };
-    brasa_context *ctx = NULL;
-    brasa_context_new(NULL, &ctx);
+    OWNED(brasa_context) *ctx = context_of(0);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         picture p = {0}, spare = {0};
         const transform t = parsed(rows[i].text);
@@ -261,7 +253,6 @@ TEST(odd_sizes)
         picture_free(ctx, &p);
         picture_free(ctx, &spare);
     }
-    brasa_context_free(ctx);
 }
 
 /* A file by itself becomes what it is in a batch. */

@@ -7,22 +7,19 @@ enum { BATCH = 4, STEPS = 3, SIDE = 6, CLASSES = 5 };
 
 static void train(int channels, const char *kernels, float losses[STEPS])
 {
-    brasa_graph *g = brasa_graph_new(NULL);
+    OWNED(brasa_graph) *g = brasa_graph_new(NULL);
     brasa_tensor x = brasa_flatten(brasa_input(g, "image", channels, SIDE, SIDE));
     x = brasa_relu(brasa_apply(x, "dense 70"));
     brasa_apply(x, "classify %d", CLASSES);
-    brasa_session *s = NULL;
+    OWNED(brasa_session) *s = NULL;
     brasa_session_options o = {
         .size = sizeof o, .batch = BATCH, .optimizer = "sgd lr=0.1 momentum=0.9", .kernels = kernels};
     CHECK_STATUS(brasa_session_new(g, &o, &s), BRASA_OK);
-    task t = task_new(CLASSES, channels * SIDE * SIDE, BATCH, 0.3);
+    OWNED(task) t = task_new(CLASSES, channels * SIDE * SIDE, BATCH, 0.3);
     for (int i = 0; s && i < STEPS; i++) {
         task_fill(&t, i * BATCH);
         CHECK_STATUS(brasa_train_step(s, t.images, t.labels, &losses[i]), BRASA_OK);
     }
-    task_free(&t);
-    brasa_session_free(s);
-    brasa_graph_free(g);
 }
 
 /* Fast kernels start from the weights that the reference starts from, and go the same way. */

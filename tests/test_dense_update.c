@@ -91,9 +91,8 @@ static brasa_session *train(brasa_context *ctx, void (*build)(brasa_graph *g), b
 
 static void forget(brasa_session *s)
 {
-    brasa_graph *g = s ? (brasa_graph *)s->source : NULL;
+    OWNED(brasa_graph) *g = s ? (brasa_graph *)s->source : NULL;
     brasa_session_free(s);
-    brasa_graph_free(g);
 }
 
 static double stored(const brasa_session *s, const state *st, int64_t i)
@@ -146,7 +145,7 @@ static void check_training(const char *name, void (*build)(brasa_graph *g), int 
     };
     for (size_t w = 0; w < sizeof ways / sizeof ways[0]; w++) {
         CASE("%s, %s, %s", name, optimizer, ways[w].name);
-        brasa_context *ctx = context_of(ways[w].threads);
+        OWNED(brasa_context) *ctx = context_of(ways[w].threads);
         if (ctx->isa > ways[w].isa)
             ctx->isa = ways[w].isa;
         brasa_session_options o = ways[w].options;
@@ -164,7 +163,6 @@ static void check_training(const char *name, void (*build)(brasa_graph *g), int 
         }
         forget(fused);
         forget(apart);
-        brasa_context_free(ctx);
     }
 }
 
@@ -420,7 +418,7 @@ static void check_layer(brasa_context *ctx, const struct layer_row *row, dtype r
 TEST(every_layout)
 {
     for (size_t r = 0; r < sizeof layers / sizeof layers[0]; r++) {
-        brasa_context *ctx = context_of(1);
+        OWNED(brasa_context) *ctx = context_of(1);
         const isa best = ctx->isa;
         CASE("%s, reference", layers[r].name);
         check_layer(ctx, &layers[r], F32, "_ref");
@@ -431,7 +429,6 @@ TEST(every_layout)
             ctx->isa = i;
             check_layer(ctx, &layers[r], F32, NULL);
         }
-        brasa_context_free(ctx);
     }
 }
 
@@ -528,10 +525,10 @@ TEST(merged_where_it_may_be)
         {"weights read before", build_read_before, FUSE_ALL, 1},
         {"a rate made later", build_late_rate, FUSE_ALL, 0},
     };
-    brasa_context *ctx = context_of(1);
+    OWNED(brasa_context) *ctx = context_of(1);
     for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++) {
         CASE("%s", rows[r].name);
-        graph g;
+        OWNED(graph) g = {0};
         graph_init(&g, ctx);
         g.fuse = rows[r].fuse;
         rows[r].change(&g, build_layer(&g, &layers[0].layer));
@@ -540,9 +537,7 @@ TEST(merged_where_it_may_be)
         CHECK_INT(count_nodes(&g, &dense_update_op), rows[r].merged);
         CHECK_INT(count_nodes(&g, &dense_grad_weights_op), 1 - rows[r].merged);
         CHECK_INT(count_nodes(&g, sgd_optimizer.op), 1 - rows[r].merged);
-        graph_clear(&g);
     }
-    brasa_context_free(ctx);
 }
 
 /* --- memory --------------------------------------------------------------------------------------------------- */
@@ -560,8 +555,8 @@ static bool add_text(void *user, const char *text, size_t length)
 TEST(no_room_for_the_gradient)
 {
     static char text[65536];
-    brasa_graph *g = brasa_graph_new(NULL);
-    brasa_session *s = NULL;
+    OWNED(brasa_graph) *g = brasa_graph_new(NULL);
+    OWNED(brasa_session) *s = NULL;
     CHECK_STATUS(brasa_model_build(g, "vgg16", 0), BRASA_OK);
     CHECK_STATUS(brasa_session_new(g, &SIZED(brasa_session_options, .batch = 1, .plan_only = true), &s), BRASA_OK);
     REQUIRE(s);
@@ -577,6 +572,4 @@ TEST(no_room_for_the_gradient)
     CHECK_STATUS(brasa_session_explain(s, BRASA_EXPLAIN_TEXT, add_text, text), BRASA_OK);
     CHECK_HAS(text, "dense_update classifier.0");
     CHECK(!strstr(text, "dense_grad_weights"));
-    brasa_session_free(s);
-    brasa_graph_free(g);
 }

@@ -10,9 +10,8 @@ enum { BATCH = 12, STEPS = 4, MOST_THREADS_TRIED = 3 };
 static void *train(const char *model, int threads, int pixels, size_t *bytes)
 {
     void *copy = NULL;
-    brasa_context *ctx = NULL;
+    brasa_context *ctx = context_of(threads);
     brasa_session *s = NULL;
-    CHECK_STATUS(brasa_context_new(&SIZED(brasa_context_options, .threads = threads), &ctx), BRASA_OK);
     brasa_graph *g = brasa_graph_new(ctx);
     const brasa_session_options o = {.size = sizeof o,
                                      .batch = BATCH,

@@ -291,7 +291,7 @@ TEST(sessions)
 {
     enum { STEPS = 20 };
     DEVICE_ONLY();
-    brasa_context *cpu = NULL;
+    OWNED(brasa_context) *cpu = NULL;
     CHECK_STATUS(brasa_context_new(NULL, &cpu), BRASA_OK);
     for (int i = 0; cpu && i < ROWS; i++) {
         if (!in_share(i))
@@ -321,7 +321,6 @@ TEST(sessions)
         run_end(&b);
         run_end(&between);
     }
-    brasa_context_free(cpu);
 }
 
 /* --- dense layers whose gradient is not stored ----------------------------------------------------------------- */

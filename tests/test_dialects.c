@@ -108,11 +108,10 @@ TEST(torch)
 {
     check_fixture("torch", "torch/dialect.txt");
     CASE("'same' with a stride is refused");
-    brasa_graph *g = open_graph("torch");
+    OWNED(brasa_graph) *g = open_graph("torch");
     brasa_apply(brasa_input(g, "x", 1, 6, 6), "conv 1 3x3 stride=2 pad=same");
     CHECK_STATUS(brasa_graph_status(g), BRASA_BAD_SHAPE);
     CHECK_HAS(brasa_graph_error(g), "same");
-    brasa_graph_free(g);
 }
 
 TEST(tfkeras)

@@ -157,13 +157,11 @@ TEST(optimizers_that_a_dialect_lacks)
         {"keras2", "adamw"}, {"caffe", "adamw lr=0.1"}, {"caffe", "sgd"}, {"caffe", "adam"}, {"caffe", "rmsprop"}};
     for (size_t k = 0; k < sizeof refused / sizeof refused[0]; k++) {
         CASE("%s %s", refused[k][0], refused[k][1]);
-        brasa_graph *g = open_graph(refused[k][0]);
-        brasa_session *s = NULL;
+        OWNED(brasa_graph) *g = open_graph(refused[k][0]);
+        OWNED(brasa_session) *s = NULL;
         brasa_classify(brasa_input_vector(g, "x", 3), 2);
         CHECK(brasa_session_new(g, &SIZED(brasa_session_options, .optimizer = refused[k][1]), &s) != BRASA_OK);
         CHECK_HAS(brasa_graph_error(g), refused[k][0]);
-        brasa_session_free(s);
-        brasa_graph_free(g);
     }
 }
 

@@ -59,7 +59,7 @@ static float *train(brasa_graph *g, int channels, int64_t parts, bool stored, fl
     for (int i = 0; s && i < STEPS; i++) {
         const int size = i % 2 ? BATCH - 1 : BATCH, pixels = channels * SIDE * SIDE;
         const shape of = shape_4(size, channels, SIDE, SIDE);
-        task t = task_new(CLASSES, pixels, size, 0.5);
+        OWNED(task) t = task_new(CLASSES, pixels, size, 0.5);
         size_t bytes;
         task_fill(&t, i * BATCH);
         float *also = as_stored(s, &t, &of, &bytes);
@@ -72,7 +72,6 @@ static float *train(brasa_graph *g, int channels, int64_t parts, bool stored, fl
         CHECK_STATUS(i < STEPS - 1 ? brasa_train(s) : brasa_evaluate(s), BRASA_OK);
         CHECK_STATUS(brasa_fetch(s, "loss", loss, sizeof *loss), BRASA_OK);
         free(also);
-        task_free(&t);
     }
     float *params = s ? read_params(g, s) : NULL;
     brasa_session_free(s);
@@ -91,12 +90,11 @@ static int reorders_of_inputs(const graph *g)
 TEST(first_layers)
 {
     static const int channels[] = {1, 3, 16, 20};
-    brasa_context *ctx = NULL;
-    CHECK_STATUS(brasa_context_new(&SIZED(brasa_context_options, .threads = 2), &ctx), BRASA_OK);
+    OWNED(brasa_context) *ctx = context_of(2);
     const bool blocks = library_onednn() && ctx->isa >= ISA_AVX2;
     for (size_t c = 0; c < sizeof channels / sizeof channels[0]; c++) {
         CASE("%d channels", channels[c]);
-        brasa_graph *g = network(ctx, channels[c], SIDE);
+        OWNED(brasa_graph) *g = network(ctx, channels[c], SIDE);
         brasa_session *s = NULL;
         CHECK_STATUS(brasa_session_new(g, &SIZED(brasa_session_options, .batch = BATCH), &s), BRASA_OK);
         REQUIRE(s);
@@ -119,9 +117,7 @@ TEST(first_layers)
             free(stored);
         }
         CHECK_CLOSE(loss[0], loss[2], 1e-5);
-        brasa_graph_free(g);
     }
-    brasa_context_free(ctx);
 }
 
 /* Three epochs of what a loader gives. `l` is what a first layer would want; it is put in the place of what the first
@@ -168,9 +164,8 @@ TEST(loaders)
         {.permuted = 1, .order = {0, 2, 3, 1}},
         {.nblocks = 1, .axis = {1}, .block = {8}},
     };
-    brasa_context *ctx = NULL;
-    CHECK_STATUS(brasa_context_new(&SIZED(brasa_context_options, .threads = 2), &ctx), BRASA_OK);
-    brasa_graph *g = network(ctx, 3, 32);
+    OWNED(brasa_context) *ctx = context_of(2);
+    OWNED(brasa_graph) *g = network(ctx, 3, 32);
     float *plain = load_and_train(ctx, g, &(layout){0});
     for (int i = 0; i < 2; i++) {
         CASE("%s", layout_print(&layouts[i], 4, "nchw").text);
@@ -179,6 +174,4 @@ TEST(loaders)
         free(other);
     }
     free(plain);
-    brasa_graph_free(g);
-    brasa_context_free(ctx);
 }

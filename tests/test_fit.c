@@ -39,7 +39,7 @@ static int64_t fewest_parts(brasa_graph *g, int64_t batch, const fit_budget *b)
 
 static void check_fit(const char *name, int64_t batch, fit_budget b)
 {
-    brasa_graph *g = model(name);
+    OWNED(brasa_graph) *g = model(name);
     fit f;
     const brasa_session_options o = {.size = sizeof o, .batch = batch, .optimizer = OPTIMIZER};
     CHECK_STATUS(fit_batch(g, &o, &b, &f), BRASA_OK);
@@ -57,7 +57,6 @@ static void check_fit(const char *name, int64_t batch, fit_budget b)
         CHECK_INT(f.parts, 1);
     else if (!f.why[0])
         CHECK_INT(f.parts, fewest_parts(g, batch, &b));
-    brasa_graph_free(g);
 }
 
 TEST(largest_batch)
@@ -86,19 +85,18 @@ TEST(largest_batch)
 
 TEST(batch_norm)
 {
-    brasa_graph *g = model("tiny_resnet");
+    OWNED(brasa_graph) *g = model("tiny_resnet");
     fit f;
     CHECK_STATUS(fit_batch(g, &SIZED(brasa_session_options, .batch = 64), &(fit_budget){.bytes = 1 << 20}, &f),
                  BRASA_OK);
     CHECK(!f.fits);
     CHECK_INT(f.parts, 0);
     CHECK_HAS(f.why, "cannot be split into micro-batches: batchnorm");
-    brasa_graph_free(g);
 }
 
 TEST(anything_fits)
 {
-    brasa_graph *g = model("letter_mlp");
+    OWNED(brasa_graph) *g = model("letter_mlp");
     fit f;
     CHECK_STATUS(fit_batch(g, &(brasa_session_options){.size = sizeof(brasa_session_options)},
                            &(fit_budget){.bytes = UINT64_C(1) << 50}, &f),
@@ -107,7 +105,6 @@ TEST(anything_fits)
     CHECK_INT(f.most, FIT_MOST_SAMPLES);
     CHECK_STATUS(fit_batch(g, &SIZED(brasa_session_options, .optimizer = "sdg"), &(fit_budget){.bytes = 1}, &f),
                  BRASA_NOT_FOUND);
-    brasa_graph_free(g);
 }
 
 /* The account of the transient part adds up, with and without parts. */
@@ -119,7 +116,7 @@ TEST(account)
     } rows[] = {{"mnist_cnn", 1}, {"mnist_cnn", 4}, {"tiny_resnet", 1}, {"vgg16", 1}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         CASE("%s %lld", rows[i].model, (long long)rows[i].parts);
-        brasa_graph *g = model(rows[i].model);
+        OWNED(brasa_graph) *g = model(rows[i].model);
         const brasa_memory m = plan(g, 8, rows[i].parts);
         CHECK_INT(m.activations + m.gradients + m.workspace, m.transient);
         CHECK(m.activations > 0 && m.activations < m.transient);
@@ -127,6 +124,5 @@ TEST(account)
         CHECK(m.workspace < m.transient);
         CHECK_INT(m.weights + m.buffers + m.optimizer + m.accumulated + m.transient + 64, m.total);
         CHECK_INT(m.accumulated > 0, rows[i].parts > 1);
-        brasa_graph_free(g);
     }
 }

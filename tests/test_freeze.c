@@ -155,11 +155,10 @@ TEST(refused)
         {"********************************x", "no parameter is called '*****"}, /* in no time */
     };
     for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++) {
-        brasa_graph *g = network();
+        OWNED(brasa_graph) *g = network();
         brasa_session *s = NULL;
         CASE("'%s'", rows[r].list);
         CHECK(brasa_session_new(g, &SIZED(brasa_session_options, .freeze = rows[r].list), &s) != BRASA_OK);
         CHECK_HAS(brasa_graph_error(g), rows[r].says);
-        brasa_graph_free(g);
     }
 }

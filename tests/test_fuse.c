@@ -288,7 +288,7 @@ static void compare(const proof *plain, const proof *fused, double tolerance)
 static void check_network(brasa_context *ctx, const struct network *n, proof_options o, unsigned fusions, counts want)
 {
     proof plain, fused;
-    brasa_graph *g = brasa_graph_new(ctx);
+    OWNED(brasa_graph) *g = brasa_graph_new(ctx);
     n->build(g);
     CHECK_STATUS(brasa_graph_status(g), BRASA_OK);
     o.batch = 3;
@@ -304,7 +304,6 @@ static void check_network(brasa_context *ctx, const struct network *n, proof_opt
     }
     proof_free(&plain);
     proof_free(&fused);
-    brasa_graph_free(g);
 }
 
 /* The fastest kernels and the reference ones, in place or not, one thread or several. */
@@ -313,14 +312,13 @@ static void check_all(const struct network *n, bool evaluation)
     static const proof_options ways[] = {
         {.in_place = true}, {.in_place = true, .kernels = "_ref"}, {.real = F64}, {.in_place = false}};
     for (int threads = 1; threads <= 3; threads++) {
-        brasa_context *ctx = context_of(threads);
+        OWNED(brasa_context) *ctx = context_of(threads);
         for (size_t w = 0; w < sizeof ways / sizeof ways[0]; w++) {
             proof_options o = ways[w];
             o.evaluation = evaluation;
             o.gradients = !evaluation;
             check_network(ctx, n, o, FUSE_ALL, evaluation ? n->evaluation : n->training);
         }
-        brasa_context_free(ctx);
     }
 }
 
@@ -364,7 +362,7 @@ TEST(switches)
          {.residuals = 2}},
         {"activations alone", FUSE_ACTIVATIONS, {.relus = 5, .again = 3}, {0}},
     };
-    brasa_context *ctx = context_of(2);
+    OWNED(brasa_context) *ctx = context_of(2);
     for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++) {
         CASE("%s", rows[r].name);
         check_network(ctx, &networks[0], (proof_options){.gradients = true, .in_place = true}, rows[r].fusions,
@@ -372,7 +370,6 @@ TEST(switches)
         check_network(ctx, &networks[0], (proof_options){.evaluation = true, .in_place = true}, rows[r].fusions,
                       rows[r].evaluation);
     }
-    brasa_context_free(ctx);
 }
 
 /* --- folding -------------------------------------------------------------------------------------------------- */
@@ -450,20 +447,18 @@ TEST(folded_in_every_layout)
         {"Ohwi16o", {.permuted = 1, .order = {0, 2, 3, 1}, .nblocks = 1, .axis = {0}, .block = {16}}},
         {"hwio", {.permuted = 1, .order = {2, 3, 1, 0}}}, /* not as it lies: by way of a reorder */
     };
-    brasa_context *ctx = context_of(2);
+    OWNED(brasa_context) *ctx = context_of(2);
     for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++) {
         for (int way = 0; way < 4; way++) {
             CASE("%s%s%s", rows[r].name, way & 1 ? ", bias" : "", way & 2 ? ", affine" : "");
-            proof p;
+            OWNED(proof) p = {0};
             brasa_status status = fold_weights(&p, ctx, &rows[r].layout, way & 1, way & 2);
             CHECK_STATUS(status, BRASA_OK);
             const node *last = &p.program.graph.nodes[p.program.graph.nnodes - 1];
             if (status == BRASA_OK)
                 check_folded(&p, last->out[0], last->out[1]);
-            proof_free(&p);
         }
     }
-    brasa_context_free(ctx);
 }
 
 /* --- sessions ------------------------------------------------------------------------------------------------- */

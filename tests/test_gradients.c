@@ -59,7 +59,7 @@ static void check_gradients(brasa_context *ctx, const op_def *op, const op_case 
 {
     if (exempt(op, "gradient"))
         return;
-    graph g;
+    OWNED(graph) g = {0};
     checker k;
     graph_init(&g, ctx);
     CHECK_STATUS(case_build(&g, op, c), BRASA_OK);
@@ -69,7 +69,6 @@ static void check_gradients(brasa_context *ctx, const op_def *op, const op_case 
     if (status == BRASA_OK)
         check_params(&k, op);
     checker_free(&k);
-    graph_clear(&g);
 }
 
 TEST(gradients)
@@ -110,11 +109,11 @@ static void spoil(checker *c, int param, const char *how)
 TEST(gradient_checker)
 {
     static const char *const ways[] = {"", "sign", "factor", "missing", "offset", "order", "element"};
-    brasa_context *ctx = context_of(1);
+    OWNED(brasa_context) *ctx = context_of(1);
     for (size_t w = 0; w < sizeof ways / sizeof ways[0]; w++) {
         for (int p = 0; p < 3; p++) {
             CASE("%s, parameter %d", ways[w][0] ? ways[w] : "as it is", p);
-            graph g;
+            OWNED(graph) g = {0};
             checker c;
             graph_init(&g, ctx);
             CHECK_STATUS(case_build(&g, op_find("dense"), &(op_case){"5x7", "11"}), BRASA_OK);
@@ -130,8 +129,6 @@ TEST(gradient_checker)
                 CHECK(checker_error(&c) <= 1);
             }
             checker_free(&c);
-            graph_clear(&g);
         }
     }
-    brasa_context_free(ctx);
 }

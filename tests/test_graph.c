@@ -112,7 +112,7 @@ TEST(tensors_of_another_graph)
 
 TEST(names_taken)
 {
-    brasa_graph *g = brasa_graph_new(NULL);
+    OWNED(brasa_graph) *g = brasa_graph_new(NULL);
     brasa_apply(brasa_apply(image_input(g), "conv 3 3 name=a"), "conv 3 3 name=a");
     check_error(g, BRASA_BAD_ARGUMENT, WORDS("'a.weight'", "taken"));
     g = brasa_graph_new(NULL);
@@ -134,7 +134,6 @@ TEST(names_taken)
     CHECK(brasa_graph_param_at(g, 2, &info));
     CHECK_TEXT(info.name, "right/a.weight");
     CHECK(!brasa_graph_param_at(g, 4, &info));
-    brasa_graph_free(g);
 }
 
 TEST(inputs_and_losses_refused)
@@ -176,7 +175,7 @@ TEST(null_is_freed)
 
 TEST(shapes)
 {
-    brasa_graph *g = brasa_graph_new(NULL);
+    OWNED(brasa_graph) *g = brasa_graph_new(NULL);
     int64_t dims[6];
     brasa_tensor x = brasa_conv2d(image_input(g), 5, 3, BRASA_VALID);
     CHECK_INT(brasa_tensor_shape(x, dims), 4);
@@ -185,7 +184,6 @@ TEST(shapes)
     CHECK_INT(brasa_tensor_shape(brasa_flatten(brasa_avgpool(x, 2)), dims), 2);
     CHECK(dims[0] == 1 && dims[1] == 7 * 9);
     CHECK_INT(brasa_graph_param_total(g), 5 * 27 + 5 + 7 * 45 + 7);
-    brasa_graph_free(g);
 }
 
 /* --- sessions --------------------------------------------------------------------------------------------------- */
@@ -261,11 +259,11 @@ TEST(options_refused)
     };
     for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++) {
         CASE("%s", rows[r].word);
-        brasa_context *ctx = NULL;
+        OWNED(brasa_context) *ctx = NULL;
         CHECK_STATUS(
             brasa_context_new(&SIZED(brasa_context_options, .alloc = alloc_little, .release = release), &ctx),
             BRASA_OK);
-        brasa_graph *g = small_net(ctx, false);
+        OWNED(brasa_graph) *g = small_net(ctx, false);
         brasa_session *s = NULL;
         brasa_session_options o = rows[r].o;
         o.size = sizeof o;
@@ -275,15 +273,13 @@ TEST(options_refused)
         CHECK(s == NULL);
         CHECK_HAS(brasa_graph_error(g), rows[r].word);
         CHECK_STATUS(brasa_graph_status(g), BRASA_OK); /* the graph is still good */
-        brasa_graph_free(g);
-        brasa_context_free(ctx);
     }
 }
 
 TEST(nothing_to_train)
 {
     brasa_session *s = NULL;
-    brasa_graph *g = brasa_graph_new(NULL);
+    OWNED(brasa_graph) *g = brasa_graph_new(NULL);
     brasa_output(brasa_relu(image_input(g)), "out");
     CHECK_STATUS(brasa_session_new(g, &SIZED(brasa_session_options, .optimizer = "sgd lr=1"), &s), BRASA_WRONG_STATE);
     CHECK_HAS(brasa_graph_error(g), "loss");
@@ -298,13 +294,12 @@ TEST(nothing_to_train)
     brasa_set_loss(brasa_apply_n(g, both, 2, "mse"));
     CHECK_STATUS(brasa_session_new(g, &SIZED(brasa_session_options, .optimizer = "sgd lr=1"), &s), BRASA_WRONG_STATE);
     CHECK_HAS(brasa_graph_error(g), "parameter");
-    brasa_graph_free(g);
 }
 
 TEST(feeding_and_fetching)
 {
-    brasa_graph *g = small_net(NULL, false);
-    brasa_session *s = session_of(g, SIZED(brasa_session_options, .batch = N, .optimizer = "sgd lr=0.1"));
+    OWNED(brasa_graph) *g = small_net(NULL, false);
+    OWNED(brasa_session) *s = session_of(g, SIZED(brasa_session_options, .batch = N, .optimizer = "sgd lr=0.1"));
     REQUIRE(s);
     float loss = 0, many[N * CLASSES];
     fill(0);
@@ -345,15 +340,13 @@ TEST(feeding_and_fetching)
     CHECK_HAS(brasa_session_error(s), "6x3x3x3");
     CHECK_STATUS(brasa_param_set(s, "conv.bias", many, 7), BRASA_BAD_SHAPE);
     CHECK_STATUS(brasa_use(s, true, 0), BRASA_BAD_ARGUMENT);
-    brasa_session_free(s);
-    brasa_graph_free(g);
 }
 
 /* All programs of a session share one transient memory: what one was fed, or left behind, is not for ever. */
 TEST(stale_memory_is_not_handed_out)
 {
-    brasa_graph *g = small_net(NULL, true);
-    brasa_session *s = session_of(g, SIZED(brasa_session_options, .batch = N, .optimizer = "sgd lr=0.1"));
+    OWNED(brasa_graph) *g = small_net(NULL, true);
+    OWNED(brasa_session) *s = session_of(g, SIZED(brasa_session_options, .batch = N, .optimizer = "sgd lr=0.1"));
     REQUIRE(s);
     float loss, before;
     fill(0);
@@ -376,28 +369,25 @@ TEST(stale_memory_is_not_handed_out)
     CHECK_STATUS(brasa_train_step(s, images, labels, &before), BRASA_OK);
     CHECK_STATUS(brasa_feed(s, "image", images, N * PIXELS * sizeof(float)), BRASA_OK);
     CHECK_STATUS(brasa_fetch(s, "loss", &loss, sizeof loss), BRASA_WRONG_STATE);
-    brasa_session_free(s);
-    brasa_graph_free(g);
 }
 
 static void train_three(brasa_graph *g, brasa_session_options o, float losses[3], float *weights)
 {
     o.batch = N;
     o.optimizer = "sgd lr=0.1 momentum=0.9";
-    brasa_session *s = session_of(g, o);
+    OWNED(brasa_session) *s = session_of(g, o);
     for (int i = 0; s && i < 3; i++) {
         fill(i);
         CHECK_STATUS(brasa_train_step(s, images, labels, &losses[i]), BRASA_OK);
     }
     if (s)
         CHECK_STATUS(brasa_param_get(s, "conv.weight", weights, 6 * 27), BRASA_OK);
-    brasa_session_free(s);
 }
 
 /* On the reference kernels: fused, a faster one may sum in another order. */
 TEST(plain_plans_give_the_same_bits)
 {
-    brasa_graph *g = small_net(NULL, true);
+    OWNED(brasa_graph) *g = small_net(NULL, true);
     float losses[3], weights[6 * 27], plain_losses[3], plain_weights[6 * 27];
     brasa_session_options o = {.size = sizeof o, .no_fusion = true, .no_inplace = true, .kernels = "_ref"};
     train_three(g, o, plain_losses, plain_weights);
@@ -409,32 +399,30 @@ TEST(plain_plans_give_the_same_bits)
         CHECK(memcmp(losses, plain_losses, sizeof losses) == 0);
         CHECK(memcmp(weights, plain_weights, sizeof weights) == 0);
     }
-    brasa_graph_free(g);
 }
 
 /* Two sessions on one graph do not see each other. */
 TEST(sessions_share_a_graph)
 {
-    brasa_graph *g = small_net(NULL, true);
+    OWNED(brasa_graph) *g = small_net(NULL, true);
     float alone[3], beside[3], weights[6 * 27], loss;
     train_three(g, (brasa_session_options){.size = sizeof(brasa_session_options)}, alone, weights);
-    brasa_session *other = session_of(g, SIZED(brasa_session_options, .batch = 8, .optimizer = "adam", .seed = 77));
+    OWNED(brasa_session) *other =
+        session_of(g, SIZED(brasa_session_options, .batch = 8, .optimizer = "adam", .seed = 77));
     REQUIRE(other);
     fill(5);
     CHECK_STATUS(brasa_train_step(other, images, labels, &loss), BRASA_OK);
     train_three(g, (brasa_session_options){.size = sizeof(brasa_session_options)}, beside, weights);
     CHECK(memcmp(alone, beside, sizeof alone) == 0);
     CHECK_INT(brasa_session_steps(other), 1);
-    brasa_session_free(other);
-    brasa_graph_free(g);
 }
 
 TEST(evaluation_and_training)
 {
     for (int noisy = 0; noisy < 2; noisy++) {
         CASE(noisy ? "with dropout and batch norm they differ" : "without dropout and batch norm they agree");
-        brasa_graph *g = small_net(NULL, noisy);
-        brasa_session *s = session_of(g, SIZED(brasa_session_options, .batch = N, .optimizer = "sgd lr=0.1"));
+        OWNED(brasa_graph) *g = small_net(NULL, noisy);
+        OWNED(brasa_session) *s = session_of(g, SIZED(brasa_session_options, .batch = N, .optimizer = "sgd lr=0.1"));
         REQUIRE(s);
         float evaluated, again, trained, after;
         fill(1);
@@ -446,16 +434,15 @@ TEST(evaluation_and_training)
         CHECK_STATUS(brasa_eval_step(s, images, labels, N, &after, NULL), BRASA_OK);
         CHECK(after != evaluated);
         CHECK_INT(brasa_session_steps(s), 1);
-        brasa_session_free(s);
-        brasa_graph_free(g);
     }
 }
 
 TEST(inference)
 {
-    brasa_graph *g = small_net(NULL, true);
-    brasa_session *s = session_of(g, SIZED(brasa_session_options, .batch = N, .inference = true, .seed = 3));
-    brasa_session *full = session_of(g, SIZED(brasa_session_options, .batch = N, .optimizer = "adam", .seed = 3));
+    OWNED(brasa_graph) *g = small_net(NULL, true);
+    OWNED(brasa_session) *s = session_of(g, SIZED(brasa_session_options, .batch = N, .inference = true, .seed = 3));
+    OWNED(brasa_session) *full =
+        session_of(g, SIZED(brasa_session_options, .batch = N, .optimizer = "adam", .seed = 3));
     REQUIRE(s && full);
     float mine[N * CLASSES], theirs[N * CLASSES], loss;
     fill(2);
@@ -473,15 +460,12 @@ TEST(inference)
     CHECK_STATUS(brasa_session_memory(full, &large), BRASA_OK);
     CHECK(small.total < large.total && small.weights == large.weights);
     CHECK(small.transient >= small.lower_bound);
-    brasa_session_free(s);
-    brasa_session_free(full);
-    brasa_graph_free(g);
 }
 
 TEST(double_precision)
 {
-    brasa_graph *g = small_net(NULL, true);
-    brasa_session *s = session_of(
+    OWNED(brasa_graph) *g = small_net(NULL, true);
+    OWNED(brasa_session) *s = session_of(
         g, SIZED(brasa_session_options, .batch = N, .optimizer = "sgd lr=0.1 momentum=0.9", .float64 = true));
     REQUIRE(s);
     float losses[3], weights[6 * 27];
@@ -499,14 +483,12 @@ TEST(double_precision)
     }
     float one;
     CHECK_STATUS(brasa_train_step(s, images, labels, &one), BRASA_WRONG_STATE);
-    brasa_session_free(s);
-    brasa_graph_free(g);
 }
 
 /* A step of plain SGD at rate 1 is the gradient itself. */
 TEST(kept_gradients)
 {
-    brasa_graph *g = small_net(NULL, false);
+    OWNED(brasa_graph) *g = small_net(NULL, false);
     brasa_session *s =
         session_of(g, SIZED(brasa_session_options, .batch = N, .optimizer = "sgd lr=1", .keep_gradients = true));
     REQUIRE(s);
@@ -523,7 +505,6 @@ TEST(kept_gradients)
     }
     CHECK(largest > 1e-4f);
     brasa_session_free(s);
-    brasa_graph_free(g);
 }
 
 /* --- what a review found ---------------------------------------------------------------------------------------- */
@@ -534,11 +515,10 @@ TEST(labels_are_no_numbers)
     static const char *const layers[] = {"relu", "flatten", "reshape 1", "dense 3", "dropout 0.5"};
     for (int i = 0; i < 5; i++) {
         CASE("%s", layers[i]);
-        brasa_graph *g = brasa_graph_new(NULL);
+        OWNED(brasa_graph) *g = brasa_graph_new(NULL);
         brasa_apply(brasa_labels(g, "label", 10), "%s", layers[i]);
         CHECK_STATUS(brasa_graph_status(g), BRASA_BAD_ARGUMENT);
         CHECK_HAS(brasa_graph_error(g), "labels");
-        brasa_graph_free(g);
     }
     CASE("more classes than logits");
     brasa_graph *g = brasa_graph_new(NULL);
@@ -553,22 +533,21 @@ TEST(names_of_the_library_are_refused)
     static const char *const names[] = {"steps", "fc1.weight.grad", "fc1.weight/momentum"};
     for (int i = 0; i < 3; i++) {
         CASE("%s", names[i]);
-        brasa_graph *g = brasa_graph_new(NULL);
+        OWNED(brasa_graph) *g = brasa_graph_new(NULL);
         brasa_input_vector(g, names[i], 4);
         CHECK_STATUS(brasa_graph_status(g), BRASA_BAD_ARGUMENT);
         brasa_graph_free(g);
         g = brasa_graph_new(NULL);
         brasa_output(brasa_relu(brasa_input_vector(g, "x", 4)), names[i]);
         CHECK_STATUS(brasa_graph_status(g), BRASA_BAD_ARGUMENT);
-        brasa_graph_free(g);
     }
 }
 
 TEST(inference_gives_probabilities)
 {
-    brasa_graph *g = brasa_graph_new(NULL);
+    OWNED(brasa_graph) *g = brasa_graph_new(NULL);
     brasa_classify(brasa_input_vector(g, "x", 4), 3);
-    brasa_session *s = NULL;
+    OWNED(brasa_session) *s = NULL;
     REQUIRE(brasa_session_new(g, &SIZED(brasa_session_options, .inference = true), &s) == BRASA_OK);
     const float x[4] = {1, 2, 3, 4};
     float probs[3];
@@ -578,13 +557,11 @@ TEST(inference_gives_probabilities)
     CHECK_CLOSE(probs[0] + probs[1] + probs[2], 1, 1e-6);
     float loss;
     CHECK_STATUS(brasa_fetch(s, "loss", &loss, sizeof loss), BRASA_NOT_FOUND);
-    brasa_session_free(s);
-    brasa_graph_free(g);
 }
 
 TEST(steps_feed_one_input_alone)
 {
-    brasa_graph *g = brasa_graph_new(NULL);
+    OWNED(brasa_graph) *g = brasa_graph_new(NULL);
     brasa_tensor two[] = {brasa_input_vector(g, "a", 4), brasa_input_vector(g, "b", 4)};
     brasa_classify(brasa_apply_n(g, two, 2, "add"), 3);
     brasa_session *s = NULL;
@@ -600,19 +577,18 @@ TEST(steps_feed_one_input_alone)
     CHECK_STATUS(brasa_train_step(s, x, NULL, NULL), BRASA_BAD_ARGUMENT);
     CHECK_STATUS(brasa_train_step(s, NULL, &label, NULL), BRASA_BAD_ARGUMENT);
     brasa_session_free(s);
-    brasa_graph_free(g);
 }
 
 /* In evaluation dropout is nothing: what goes in and what comes out are one value with two names. */
 TEST(outputs_around_dropout_are_both_there)
 {
-    brasa_graph *g = brasa_graph_new(NULL);
+    OWNED(brasa_graph) *g = brasa_graph_new(NULL);
     brasa_tensor x = brasa_dense(brasa_input_vector(g, "x", 4), 3);
     brasa_output(x, "before");
     x = brasa_dropout(x, 0.5f);
     brasa_output(x, "after");
     brasa_classify(x, 2);
-    brasa_session *s = NULL;
+    OWNED(brasa_session) *s = NULL;
     REQUIRE(brasa_session_new(g, NULL, &s) == BRASA_OK);
     const float in[4] = {1, -2, 3, 4};
     const int32_t label = 1;
@@ -621,14 +597,11 @@ TEST(outputs_around_dropout_are_both_there)
     CHECK_STATUS(brasa_fetch(s, "before", before, sizeof before), BRASA_OK);
     CHECK_STATUS(brasa_fetch(s, "after", after, sizeof after), BRASA_OK);
     CHECK(memcmp(before, after, sizeof before) == 0 && before[0] != 0);
-    brasa_session_free(s);
-    brasa_graph_free(g);
 }
 
 TEST(graphs_keep_their_own_errors)
 {
-    brasa_context *ctx;
-    REQUIRE(brasa_context_new(NULL, &ctx) == BRASA_OK);
+    OWNED(brasa_context) *ctx = context_of(0);
     brasa_graph *a = brasa_graph_new(ctx), *b = brasa_graph_new(ctx);
     brasa_conv2d(brasa_input(a, "x", 1, 2, 2), 4, 5, BRASA_VALID);
     brasa_dense(brasa_input(b, "x", 1, 2, 2), 4);
@@ -639,12 +612,11 @@ TEST(graphs_keep_their_own_errors)
     CHECK_HAS(brasa_context_error(ctx), "conv2d");
     brasa_graph_free(a);
     brasa_graph_free(b);
-    brasa_context_free(ctx);
 }
 
 TEST(plans_without_memory)
 {
-    brasa_graph *g = brasa_graph_new(NULL);
+    OWNED(brasa_graph) *g = brasa_graph_new(NULL);
     CHECK_STATUS(brasa_model_build(g, "mnist_cnn", 0), BRASA_OK);
     brasa_session *s = NULL;
     brasa_memory m = {.size = sizeof m}, same = m;
@@ -662,7 +634,6 @@ TEST(plans_without_memory)
     CHECK_STATUS(brasa_session_memory(s, &same), BRASA_OK);
     CHECK(memcmp(&m, &same, sizeof m) == 0);
     brasa_session_free(s);
-    brasa_graph_free(g);
 }
 
 TEST(too_many_threads_are_refused)
@@ -674,8 +645,7 @@ TEST(too_many_threads_are_refused)
 
 TEST(sizes_beyond_any_machine)
 {
-    brasa_graph *g = brasa_graph_new(NULL);
+    OWNED(brasa_graph) *g = brasa_graph_new(NULL);
     brasa_apply(brasa_input(g, "x", 16, 32768, 32768), "conv 268435456 32768x32768");
     CHECK_STATUS(brasa_graph_status(g), BRASA_BAD_SHAPE);
-    brasa_graph_free(g);
 }

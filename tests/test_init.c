@@ -78,8 +78,8 @@ static void check_look(const float *data, int64_t count, look want)
 /* The one layer of a graph, "layer", whose weight or bias is looked at. */
 static void check_layer(const char *dialect_name, const char *layer, const char *parameter, look want)
 {
-    brasa_graph *g = brasa_graph_new(NULL);
-    brasa_session *s = NULL;
+    OWNED(brasa_graph) *g = brasa_graph_new(NULL);
+    OWNED(brasa_session) *s = NULL;
     CHECK_STATUS(brasa_graph_set_dialect(g, dialect_name), BRASA_OK);
     const bool pictures = strncmp(layer, "conv", 4) == 0;
     brasa_tensor x = pictures ? brasa_input(g, "x", 64, 8, 8) : brasa_input_vector(g, "x", 256);
@@ -98,8 +98,6 @@ static void check_layer(const char *dialect_name, const char *layer, const char 
         check_look(data, count, want);
     }
     free(data);
-    brasa_session_free(s);
-    brasa_graph_free(g);
 }
 
 /* A dense layer of 256 x 384, and a convolution of 128 x 64 x 3 x 3: fans of 576 and 1152. */

@@ -60,11 +60,10 @@ TEST(networks_come_back)
     for (int i = 0; brasa_model_at(i, &m); i++) {
         CASE("%s", m.name);
         if (strstr(m.name, "_aux")) {
-            brasa_graph *g = brasa_graph_new(NULL);
+            OWNED(brasa_graph) *g = brasa_graph_new(NULL);
             brasa_model_build(g, m.name, 0);
             CHECK_STATUS(netjson_check(g, m.name), BRASA_BAD_ARGUMENT);
             CHECK_HAS(brasa_graph_error(g), "more losses than that of its logits");
-            brasa_graph_free(g);
         } else {
             check_network(m.name, dialects[i % 3], 3);
         }
@@ -100,7 +99,7 @@ TEST(files_of_users)
     put_file(path, own_net, strlen(own_net));
     CASE("settings");
     check_network(path, "tfkeras", 4);
-    brasa_graph *g = brasa_graph_new(NULL);
+    OWNED(brasa_graph) *g = brasa_graph_new(NULL);
     brasa_graph_set_dialect(g, "tfkeras");
     REQUIRE(brasa_model_build(g, path, 4) == BRASA_OK);
     const printed p = text_of(g, "own");
@@ -113,7 +112,6 @@ TEST(files_of_users)
     CHECK_HAS(p.text, "\"params\":{\"weight\":\"norm.weight\",\"bias\":\"norm.bias\",\"running_mean\":");
     CHECK_HAS(p.text, "\"output\":\"logits\",\"shape\":[4]");
     free(p.text);
-    brasa_graph_free(g);
 }
 
 TEST(networks_refused)
@@ -132,11 +130,10 @@ TEST(networks_refused)
         CASE("%s", rows[i].name);
         const char *path = in_tree("bad.net");
         put_file(path, rows[i].net, strlen(rows[i].net));
-        brasa_graph *g = brasa_graph_new(NULL);
+        OWNED(brasa_graph) *g = brasa_graph_new(NULL);
         CHECK_STATUS(brasa_model_build(g, path, 0), BRASA_OK);
         CHECK_STATUS(netjson_check(g, "bad"), BRASA_BAD_ARGUMENT);
         CHECK_HAS(brasa_graph_error(g), rows[i].error);
-        brasa_graph_free(g);
     }
 }
 
@@ -154,7 +151,7 @@ TEST(bad_json)
         {"{\"name\":\"x\",\"input\":[3,0,3]}", "no size"},
         {"{\"name\":\"x\",\"input\":[3,5]}", "1 or 3 sizes"},
     };
-    brasa_context *ctx = context_new();
+    OWNED(brasa_context) *ctx = context_of(1);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         CASE("%s", rows[i].text);
         const char *path = in_tree("bad.json");
@@ -171,13 +168,11 @@ TEST(bad_json)
     const char *path = in_tree("bad.json");
     netjson n;
     put_file(path, text, strlen(text));
-    brasa_graph *g = brasa_graph_new(ctx);
+    OWNED(brasa_graph) *g = brasa_graph_new(ctx);
     CHECK_STATUS(netjson_read(ctx, path, &n), BRASA_OK);
     CHECK_STATUS(netjson_build(&n, g, true, NULL), BRASA_BAD_FILE);
     CHECK_HAS(brasa_context_error(ctx), "node 'a': there is no 'b' before it");
     netjson_free(&n);
-    brasa_graph_free(g);
-    brasa_context_free(ctx);
 }
 
 /* --- the same training --------------------------------------------------------------------------------------- */
@@ -197,7 +192,7 @@ static void keep_epochs(void *user, const train_event *e)
 /* What `brasa train` and the lab's runner say of the same cell: the same bits. */
 static void check_training(const lab_cell *c)
 {
-    brasa_context *ctx = context_new();
+    brasa_context *ctx = context_of(1);
     exchange *e = NULL;
     errand todo = {.pool = {.ctx = ctx}};
     CHECK_STATUS(exchange_open(ctx, in_tree("exchange"), c, &e), BRASA_OK);
@@ -315,7 +310,7 @@ static double *read_tensor(brasa_context *ctx, const char *path, const char *nam
 /* Every row of a batch is a sample with its label, made as the file of the run says. */
 TEST(arrays_and_batches)
 {
-    brasa_context *ctx = context_new();
+    OWNED(brasa_context) *ctx = context_of(1);
     lab_cell c = cell_of("mnist_cnn", "synth:digits,n=60");
     c.transform = "scale=0.01 mean=0.25 std=2";
     exchange *e;
@@ -351,7 +346,6 @@ TEST(arrays_and_batches)
     free(samples);
     free(of);
     exchange_close(e);
-    brasa_context_free(ctx);
 }
 
 static int files_in(const char *folder)
@@ -368,7 +362,7 @@ static int files_in(const char *folder)
 /* What two cells have in common is made once; what differs is not mixed up. */
 TEST(made_once)
 {
-    brasa_context *ctx = context_new();
+    OWNED(brasa_context) *ctx = context_of(1);
     lab_cell c = cell_of("letter_mlp", "synth:letter,n=260");
     exchange *e, *f;
     const char *folder = in_tree("once/more");
@@ -410,7 +404,6 @@ TEST(made_once)
     CHECK(strcmp(f->graph, e->graph) != 0 && strcmp(f->weights, e->weights) != 0);
     exchange_close(f);
     exchange_close(e);
-    brasa_context_free(ctx);
 }
 
 TEST(pictures)
@@ -418,7 +411,7 @@ TEST(pictures)
 #ifndef BRASA_JPEG
     SKIP("no JPEG in this build");
 #else
-    brasa_context *ctx = context_new();
+    brasa_context *ctx = context_of(1);
     lab_cell c = cell_of("tiny_resnet", "synth:fire,n=12,size=48");
     c.transform = "resize=36 crop=32 flip=horizontal";
     exchange *e;
@@ -478,7 +471,7 @@ static void cut_to_half(const char *path, struct stat *before)
 /* Files that were cut are not used. */
 TEST(cut_files_are_made_again)
 {
-    brasa_context *ctx = context_new();
+    OWNED(brasa_context) *ctx = context_of(1);
     exchange *e = NULL;
 #ifdef BRASA_JPEG
     enum { SETS = 2 };
@@ -512,7 +505,6 @@ TEST(cut_files_are_made_again)
         }
         exchange_close(e);
     }
-    brasa_context_free(ctx);
 }
 
 /* Whose fault it is: a full disk is not the cell's. */
@@ -527,7 +519,7 @@ TEST(unwritable)
 #endif
     for (int i = 0; i < SETS; i++) {
         CASE("%s", sets[i]);
-        brasa_context *ctx = context_new();
+        OWNED(brasa_context) *ctx = context_of(1);
         exchange *e = NULL;
         const lab_cell cell = cell_of(networks[i], sets[i]);
         struct rlimit before, least;
@@ -545,7 +537,6 @@ TEST(unwritable)
         CHECK(e && !e->unwritable);
         exchange_close(e);
         signal(SIGXFSZ, handler);
-        brasa_context_free(ctx);
     }
 }
 
@@ -563,7 +554,7 @@ TEST(refusals)
         {"split", NULL, NULL, NULL, NULL, "70/40", "70/40"},
         {"shapes", "mnist_cnn", NULL, NULL, NULL, NULL, "gives"},
     };
-    brasa_context *ctx = context_new();
+    OWNED(brasa_context) *ctx = context_of(1);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         CASE("%s", rows[i].name);
         lab_cell c = cell_of("letter_mlp", "synth:letter,n=260");
@@ -577,7 +568,6 @@ TEST(refusals)
         CHECK_HAS(brasa_context_error(ctx), rows[i].error);
         exchange_close(e);
     }
-    brasa_context_free(ctx);
 }
 
 /* --- when memory runs out ------------------------------------------------------------------------------------ */

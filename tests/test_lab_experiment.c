@@ -8,13 +8,6 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-static brasa_context *context(void)
-{
-    brasa_context *ctx = NULL;
-    CHECK_STATUS(brasa_context_new(&SIZED(brasa_context_options, .threads = 1), &ctx), BRASA_OK);
-    return ctx;
-}
-
 /* --- the grid --------------------------------------------------------------------------------------------------- */
 
 static const char example[] = "# an example\r\n"
@@ -40,7 +33,7 @@ static const char example[] = "# an example\r\n"
 
 TEST(a_file_becomes_a_grid)
 {
-    brasa_context *ctx = context();
+    OWNED(brasa_context) *ctx = context_of(1);
     experiment *e = NULL;
     brasa_status status = experiment_read(ctx, "folder/try.exp", example, &(experiment_options){0}, &e);
     CHECK_STATUS(status, BRASA_OK);
@@ -89,24 +82,22 @@ TEST(a_file_becomes_a_grid)
     CHECK_INT(e->cells[0].epochs, 3);
     CHECK_TEXT(e->cells[0].data, "idx:my folder");
     experiment_close(e);
-    brasa_context_free(ctx);
 }
 
 TEST(keys_tell_cells_apart)
 {
-    brasa_context *ctx = context();
+    OWNED(brasa_context) *ctx = context_of(1);
     experiment *e = NULL;
     REQUIRE(experiment_open(ctx, "study1-batch", &(experiment_options){0}, &e) == BRASA_OK);
     for (int i = 0; i < e->count; i++)
         for (int k = 0; k < i; k++)
             CHECK(strcmp(e->cells[i].key, e->cells[k].key) != 0);
     experiment_close(e);
-    brasa_context_free(ctx);
 }
 
 TEST(doubling_ends_where_a_batch_holds_all)
 {
-    brasa_context *ctx = context();
+    OWNED(brasa_context) *ctx = context_of(1);
     experiment *e = NULL;
     REQUIRE(experiment_open(ctx, "study1-batch", &(experiment_options){0}, &e) == BRASA_OK);
     const lab_cell *last = &e->cells[9];
@@ -124,7 +115,6 @@ TEST(doubling_ends_where_a_batch_holds_all)
     REQUIRE(experiment_doubled(e, &e->cells[0], &c, &more) == BRASA_OK);
     CHECK(!more);
     experiment_close(e);
-    brasa_context_free(ctx);
 }
 
 /* --- presets ---------------------------------------------------------------------------------------------------- */
@@ -141,7 +131,7 @@ enum { EXPECTED = sizeof expected / sizeof expected[0] };
 /* Data are opened, networks built on them, optimizers read in their dialects. */
 TEST(every_preset_can_be_run)
 {
-    brasa_context *ctx = context();
+    OWNED(brasa_context) *ctx = context_of(1);
     int numbers = 1; /* 1..all */
     for (int n = 1; n < threads_available(); n *= 2)
         numbers++;
@@ -166,12 +156,11 @@ TEST(every_preset_can_be_run)
             experiment_close(e);
         }
     }
-    brasa_context_free(ctx);
 }
 
 TEST(the_third_study_takes_real_data)
 {
-    brasa_context *ctx = context();
+    OWNED(brasa_context) *ctx = context_of(1);
     experiment *e = NULL;
     const experiment_options o = {.data = "letter=synth:letter,n=260 mnist=synth:digits,n=70"};
     REQUIRE(experiment_open(ctx, "study3-folds", &o, &e) == BRASA_OK);
@@ -179,7 +168,6 @@ TEST(the_third_study_takes_real_data)
     CHECK_INT(experiment_images(e, &e->cells[0]), 63);
     CHECK_TEXT(e->cells[3].data, "synth:letter,n=260");
     experiment_close(e);
-    brasa_context_free(ctx);
 }
 
 /* --- errors ----------------------------------------------------------------------------------------------------- */
@@ -249,7 +237,7 @@ static const struct wrong {
 
 TEST(errors_name_line_and_field)
 {
-    brasa_context *ctx = context();
+    OWNED(brasa_context) *ctx = context_of(1);
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         experiment *e = NULL;
         CASE("%s", wrong[i].says);
@@ -261,12 +249,11 @@ TEST(errors_name_line_and_field)
         CHECK(!strchr(brasa_context_error(ctx), '\n'));
         experiment_close(e);
     }
-    brasa_context_free(ctx);
 }
 
 TEST(long_texts_are_refused)
 {
-    brasa_context *ctx = context();
+    OWNED(brasa_context) *ctx = context_of(1);
     experiment *e = NULL;
     char *text = malloc(70001);
     REQUIRE(text);
@@ -292,12 +279,11 @@ TEST(long_texts_are_refused)
     CHECK_HAS(brasa_context_error(ctx), "no set is called 'mnist' in x.exp");
     CHECK_STATUS(experiment_read(ctx, "x.exp", HEAD, &(experiment_options){.data = "idx:a"}, &e), BRASA_BAD_ARGUMENT);
     CHECK_HAS(brasa_context_error(ctx), "expected NAME=SPEC");
-    brasa_context_free(ctx);
 }
 
 TEST(files_and_presets_by_name)
 {
-    brasa_context *ctx = context();
+    OWNED(brasa_context) *ctx = context_of(1);
     experiment *e = NULL;
     char path[256];
     const char *folder = getenv("TMPDIR");
@@ -320,5 +306,4 @@ TEST(files_and_presets_by_name)
     CHECK_STATUS(experiment_open(ctx, path, &(experiment_options){0}, &e), BRASA_BAD_FILE);
     CHECK_HAS(brasa_context_error(ctx), "zero byte");
     unlink(path);
-    brasa_context_free(ctx);
 }

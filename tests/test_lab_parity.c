@@ -7,6 +7,8 @@
 #include "lab/parity.h"
 #include "session/safetensors.h"
 
+OWNER(pool, *x, pool_free(x))
+
 static const char net[] = "input 1 28 28\n"
                           "conv 8 3 stride=2 bias=no name=conv1\n"
                           "batchnorm name=bn1\n"
@@ -58,7 +60,7 @@ static bool open_lab(void)
 {
     if (lab.ctx)
         return lab.ours.length > 0;
-    lab.ctx = context_new();
+    lab.ctx = context_of(1);
     atexit(close_lab);
     const char *path = in_tree("gate.net");
     put_file(path, net, strlen(net));
@@ -72,6 +74,13 @@ static bool open_lab(void)
            errand_read(lab.ctx, path, &lab.right) == BRASA_OK &&
            run_errand(lab.ctx, &lab.right, &lab.ours) == BRASA_OK;
 }
+
+static void begin(void)
+{
+    CHECK(open_lab());
+}
+
+AROUND_EACH(begin, NULL)
 
 /* What the gate says of two accounts. */
 static parity judge_both(const char *precision, parity_account ours, parity_account theirs)
@@ -128,7 +137,6 @@ static const char *changed_graph(const char *from, const char *to)
 
 TEST(the_same)
 {
-    REQUIRE(open_lab());
     CASE("itself");
     parity p = judge(lab.ours.text, lab.ours.length);
     CHECK_TEXT(parity_word(p.status), "same");
@@ -136,8 +144,7 @@ TEST(the_same)
     CASE("other kernels");
     errand e = lab.right;
     printed lines = {0};
-    brasa_context *ctx = NULL;
-    brasa_context_new(&SIZED(brasa_context_options, .threads = 2), &ctx);
+    OWNED(brasa_context) *ctx = context_of(2);
     ctx->isa = 0; /* plain C alone */
     CHECK_STATUS(run_errand(ctx, &e, &lines), BRASA_OK);
     p = judge(lines.text, lines.length);
@@ -145,7 +152,6 @@ TEST(the_same)
     CHECK(p.worst < 1e-5);
     CHECK_HAS(p.detail, "losses of 3 steps");
     free(lines.text);
-    brasa_context_free(ctx);
 }
 
 /* Each is another network with the same weights. */
@@ -167,7 +173,6 @@ TEST(another_layer)
          "gives "
          "8x14x14, not 8x13x13"},
     };
-    REQUIRE(open_lab());
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         CASE("%s", rows[i].name);
         errand e = lab.right;
@@ -188,10 +193,9 @@ TEST(another_network)
         {"a layer more", "dense 20 name=fc\n", "dense 20 name=fc\ndense 20 name=fc2\n", "another network: it has "},
         {"no bias", "conv 12 3 name=conv2", "conv 12 3 bias=no name=conv2", "parameters, not"},
     };
-    REQUIRE(open_lab());
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         CASE("%s", rows[i].name);
-        pool p = {.ctx = lab.ctx};
+        OWNED(pool) p = {.ctx = lab.ctx};
         const char *at = rows[i].from ? strstr(net, rows[i].from) : NULL;
         const char *text =
             at ? pool_text(&p, "%.*s%s%s", (int)(at - net), net, rows[i].to, at + strlen(rows[i].from)) : swapped_net;
@@ -208,7 +212,6 @@ TEST(another_network)
         CHECK_TEXT(parity_word(said.status), "different");
         CHECK_HAS(said.detail, rows[i].said);
         exchange_close(x);
-        pool_free(&p);
     }
 }
 
@@ -250,7 +253,6 @@ static const char *changed_batches(int other)
 
 TEST(another_batch)
 {
-    REQUIRE(open_lab());
     errand e = lab.right;
     CASE("order");
     e.batches = changed_batches(1);
@@ -277,7 +279,6 @@ TEST(another_optimizer)
         "adam lr=0.01",
         "rmsprop lr=0.01",
     };
-    REQUIRE(open_lab());
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         CASE("%s", rows[i]);
         errand e = lab.right;
@@ -295,7 +296,6 @@ TEST(another_optimizer)
 
 TEST(another_seed_of_weights)
 {
-    REQUIRE(open_lab());
     lab_cell other = cell;
     other.seed = 77;
     exchange *x = NULL;
@@ -333,14 +333,12 @@ TEST(coarser_precisions_are_allowed_more)
         {"\"step\":1,\"loss\"", "\"loss\":", 1e-1, {"different", "different", "different"}},
     };
     static const char *const precisions[] = {"f32", "tf32", "bf16"};
-    REQUIRE(open_lab());
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         for (int k = 0; k < 3; k++) {
-            pool p = {.ctx = lab.ctx};
+            OWNED(pool) p = {.ctx = lab.ctx};
             const char *text = scaled(&p, rows[i].after, rows[i].key, 1 + rows[i].off);
             CASE("%s off by %g in %s", rows[i].key, rows[i].off, precisions[k]);
             CHECK_TEXT(parity_word(judge_in(precisions[k], text, strlen(text)).status), rows[i].said[k]);
-            pool_free(&p);
         }
     CASE("twice the rate is found in all of them");
     errand e = lab.right;
@@ -373,10 +371,9 @@ TEST(rounding_has_a_ceiling)
         {"\"step\":1,\"loss\":", 5e-3, 6e-2, "different", "the loss of step 2 is "},
         {"\"step\":0,\"loss\":", 5e-3, 2e-2, "different", "the loss of step 1 is "},
     };
-    REQUIRE(open_lab());
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         CASE("rounding %g, off by %g", rows[i].rounding, rows[i].off);
-        pool p = {.ctx = lab.ctx};
+        OWNED(pool) p = {.ctx = lab.ctx};
         const char *ours = scaled(&p, "\"noise\"", rows[i].step, 1 + rows[i].rounding);
         const char *theirs = scaled(&p, "\"loss\"", rows[i].step, 1 + rows[i].off);
         const parity said = judge_texts(ours, theirs);
@@ -384,7 +381,6 @@ TEST(rounding_has_a_ceiling)
         CHECK_HAS(said.detail, rows[i].said);
         if (said.status == PARITY_SAME)
             CHECK(said.worst <= 1e-2 && parity_notes(said.detail));
-        pool_free(&p);
     }
     CHECK(!parity_notes(judge(lab.ours.text, lab.ours.length).detail));
 }
@@ -435,10 +431,9 @@ TEST(rounding_of_updates)
         {"0.02", "0.0125", "same", "; half of the first update may differ by 30 %, as rounding alone makes 1e+02 %"},
         {"0.02", "0.015", "different", "all agrees up to the update of step 1"},
     };
-    REQUIRE(open_lab());
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         CASE("rates %s and %s", rows[i].shaken, rows[i].theirs);
-        pool p = {.ctx = lab.ctx};
+        OWNED(pool) p = {.ctx = lab.ctx};
         const char *ours = with_update(&p, lab.ours.text, rows[i].shaken, "noise_param", 0);
         const char *theirs = with_update(&p, lab.ours.text, rows[i].theirs, "param", 0);
         const parity said = judge_texts(ours, theirs);
@@ -447,7 +442,6 @@ TEST(rounding_of_updates)
             CHECK_HAS(said.detail, rows[i].said);
         else
             CHECK(!parity_notes(said.detail));
-        pool_free(&p);
     }
 }
 
@@ -467,17 +461,15 @@ TEST(rounding_of_later_updates)
         {"0.02", "0.01", "0.0115", "same", "; half of later updates may differ by 30 %, as rounding alone makes "},
         {"0.02", "0.01", "0.015", "different", "all agrees up to the update of step 3"},
     };
-    REQUIRE(open_lab());
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         CASE("rates %s, %s and %s", rows[i].shaken, rows[i].first, rows[i].last);
-        pool p = {.ctx = lab.ctx};
+        OWNED(pool) p = {.ctx = lab.ctx};
         const char *ours = with_update(&p, lab.ours.text, rows[i].shaken, "noise_param", 2);
         const char *theirs = with_update(&p, lab.ours.text, rows[i].first, "param", 0);
         theirs = with_update(&p, theirs, rows[i].last, "param", 2);
         const parity said = judge_texts(ours, theirs);
         CHECK_TEXT(parity_word(said.status), rows[i].word);
         CHECK_HAS(said.detail, rows[i].said);
-        pool_free(&p);
     }
 }
 
@@ -497,7 +489,6 @@ TEST(accounts)
          "ImportError: x"},
         {"an end too soon", "{\"event\":\"start\"}\n", "failed", "it did not tell what it built"},
     };
-    REQUIRE(open_lab());
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         CASE("%s", rows[i].name);
         const parity p = judge(rows[i].text, strlen(rows[i].text));
@@ -509,7 +500,7 @@ TEST(accounts)
     for (size_t length = 1; length < told; length += 97)
         CHECK(judge(lab.ours.text, length).status == PARITY_FAILED);
     CASE("a loss that is no number");
-    pool p = {.ctx = lab.ctx};
+    OWNED(pool) p = {.ctx = lab.ctx};
     char *at = strstr(lab.ours.text, "\"step\":1,\"loss\":");
     REQUIRE(at);
     at += strlen("\"step\":1,\"loss\":");
@@ -517,5 +508,4 @@ TEST(accounts)
     const parity said = judge(text, strlen(text));
     CHECK_TEXT(parity_word(said.status), "different");
     CHECK_HAS(said.detail, "the loss of step 2 is nan");
-    pool_free(&p);
 }

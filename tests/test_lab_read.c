@@ -8,6 +8,8 @@
 
 #include "lab/results_read.h"
 
+OWNER(pool, *x, pool_free(x))
+
 static brasa_context *ctx;
 
 static void add_row(store *s, int64_t cell, const char *peer, int repeat, double image_s, bool fails)
@@ -120,7 +122,7 @@ static store *open_store(const char *path)
 TEST(a_campaign)
 {
     store *s = open_store(in_folder("lab.db"));
-    pool p = {.ctx = ctx};
+    OWNED(pool) p = {.ctx = ctx};
     store_campaign c;
     lab_results r;
     fill(s);
@@ -149,14 +151,13 @@ TEST(a_campaign)
     REQUIRE(r.resumed_count == 1);
     CHECK_TEXT(r.resumed->at, "2026-11-20 15:00:00");
     CHECK(strcmp(r.resumed->machine, c.machine) == 0 && !*r.resumed->brasa);
-    pool_free(&p);
     store_close(s);
 }
 
 TEST(which_campaign)
 {
     store *s = open_store(in_folder("which.db"));
-    pool p = {.ctx = ctx};
+    OWNED(pool) p = {.ctx = ctx};
     store_campaign c;
     CHECK_STATUS(results_find_campaign(s, &p, NULL, &c), BRASA_NOT_FOUND);
     CHECK_HAS(brasa_context_error(ctx), "no campaign in the store yet");
@@ -169,14 +170,13 @@ TEST(which_campaign)
     CHECK_STATUS(results_find_campaign(s, &p, "quikc", &c), BRASA_NOT_FOUND);
     CHECK_HAS(brasa_context_error(ctx), "did you mean 'quick'?");
     CHECK_STATUS(results_find_campaign(s, &p, "17", &c), BRASA_NOT_FOUND);
-    pool_free(&p);
     store_close(s);
 }
 
 TEST(a_cell_that_is_no_json)
 {
     store *s = open_store(in_folder("bad.db"));
-    pool p = {.ctx = ctx};
+    OWNED(pool) p = {.ctx = ctx};
     lab_results r;
     store_campaign c = {.created = "", .name = "bad"};
     store_cell cell = {.key = "a", .experiment = "", .network = "alexnet", .data = "", .json = "{\"view\": oh"};
@@ -185,7 +185,6 @@ TEST(a_cell_that_is_no_json)
     CHECK_STATUS(store_add_cell(s, &cell), BRASA_OK);
     CHECK(results_read(s, &p, &c, &r) != BRASA_OK);
     CHECK_HAS(brasa_context_error(ctx), "a cell in the store: byte 9");
-    pool_free(&p);
     store_close(s);
 }
 

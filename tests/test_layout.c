@@ -163,8 +163,7 @@ TEST(reorders_change_nothing)
         int convolutions;
     } rows[] = {{"mnist_cnn", 2}, {"tiny_resnet", 6}, {"tiny_inception", 7}};
     const layout *weights[] = {&oihw16i16o, &oihw4i16o4i, &nhwc}, *pictures[] = {&nchw16c, &nhwc};
-    brasa_context *ctx;
-    REQUIRE(brasa_context_new(NULL, &ctx) == BRASA_OK);
+    OWNED(brasa_context) *ctx = context_of(0);
     for (int m = 0; m < 3; m++) {
         float expected[30], got[30];
         CASE("%s plain", rows[m].model);
@@ -181,5 +180,4 @@ TEST(reorders_change_nothing)
             }
         }
     }
-    brasa_context_free(ctx);
 }

@@ -61,8 +61,8 @@ static bool claimed(const char *model)
 
 static void check_model(const char *model, int64_t batch, bool inference)
 {
-    brasa_graph *g = brasa_graph_new(NULL);
-    brasa_session *s = plan(g, model, batch, inference);
+    OWNED(brasa_graph) *g = brasa_graph_new(NULL);
+    OWNED(brasa_session) *s = plan(g, model, batch, inference);
     if (s) {
         const graph *made = &s->current->graph;
         const reorders r = count_reorders(made);
@@ -71,8 +71,6 @@ static void check_model(const char *model, int64_t batch, bool inference)
         CHECK(r.most <= 1);
         CHECK(r.weights <= (inference ? 0 : count_ops(made, "conv2d_grad_data")));
     }
-    brasa_session_free(s);
-    brasa_graph_free(g);
 }
 
 TEST(reorders)
@@ -109,13 +107,11 @@ TEST(concats)
         SKIP("needs oneDNN and AVX2");
     for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++) {
         CASE("%s, batch %d, %s", rows[r].model, (int)rows[r].batch, rows[r].inference ? "inference" : "training");
-        brasa_graph *g = brasa_graph_new(NULL);
-        brasa_session *s = plan(g, rows[r].model, rows[r].batch, rows[r].inference);
+        OWNED(brasa_graph) *g = brasa_graph_new(NULL);
+        OWNED(brasa_session) *s = plan(g, rows[r].model, rows[r].batch, rows[r].inference);
         if (s) {
             CHECK_INT(count_ops(&s->current->graph, "concat"), rows[r].concats);
             CHECK_INT(count_ops(&s->current->graph, "slice"), 0);
         }
-        brasa_session_free(s);
-        brasa_graph_free(g);
     }
 }

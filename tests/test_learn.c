@@ -6,13 +6,6 @@
 /* --- networks --------------------------------------------------------------------------------------------------- */
 
 /* Networks as small as these gain little from a second thread, and lose much where the machine is busy. */
-static brasa_context *one_thread(void)
-{
-    brasa_context *ctx = NULL;
-    CHECK_STATUS(brasa_context_new(&SIZED(brasa_context_options, .threads = 1), &ctx), BRASA_OK);
-    return ctx;
-}
-
 /* Dropout twice and batch norm, as small as it can be. */
 static brasa_graph *dropout_net(brasa_context *ctx, int classes)
 {
@@ -81,7 +74,7 @@ static void check_agreement(brasa_graph *g, task *t, const char *optimizer)
     double loss;
     brasa_session_options o = {
         .size = sizeof o, .batch = t->batch, .optimizer = optimizer, .schedule = "cosine steps=200", .seed = 1};
-    brasa_session *s = session_of(g, o);
+    OWNED(brasa_session) *s = session_of(g, o);
     if (s) {
         double before = evaluate(s, t, 10, &loss);
         double trained = train_steps(s, t, 200, 50), evaluated = evaluate(s, t, 50, &loss);
@@ -90,13 +83,12 @@ static void check_agreement(brasa_graph *g, task *t, const char *optimizer)
         CHECK_CLOSE(evaluated, trained, 0.05);
         CHECK_INT(brasa_session_steps(s), 200);
     }
-    brasa_session_free(s);
 }
 
 TEST(evaluation_agrees_with_training)
 {
     CASE("batch norm and dropout");
-    brasa_context *ctx = one_thread();
+    OWNED(brasa_context) *ctx = context_of(1);
     brasa_graph *g = dropout_net(ctx, 10);
     task small = task_new(10, 64, 32, 0.25);
     check_agreement(g, &small, "adam lr=0.003");
@@ -110,7 +102,6 @@ TEST(evaluation_agrees_with_training)
     check_agreement(g, &t, "sgd lr=0.02 momentum=0.9");
     task_free(&t);
     brasa_graph_free(g);
-    brasa_context_free(ctx);
 }
 
 /* --- every optimizer -------------------------------------------------------------------------------------------- */
@@ -132,15 +123,15 @@ static void check_falls(const char *name, const char *optimizer, const char *sch
 {
     enum { STEPS = 60 };
     task t = task_new(5, 64, 16, 0.2);
-    brasa_context *ctx = one_thread();
-    brasa_graph *g = plain_net(ctx, name, 5);
+    OWNED(brasa_context) *ctx = context_of(1);
+    OWNED(brasa_graph) *g = plain_net(ctx, name, 5);
     brasa_session_options o = {.size = sizeof o,
                                .batch = 16,
                                .optimizer = optimizer,
                                .schedule = schedule,
                                .clip_norm = clip_norm,
                                .seed = 3};
-    brasa_session *s = session_of(g, o);
+    OWNED(brasa_session) *s = session_of(g, o);
     double first = 0, last = 0;
     for (int i = 0; s && i < STEPS; i++) {
         float loss = NAN;
@@ -151,9 +142,6 @@ static void check_falls(const char *name, const char *optimizer, const char *sch
     }
     if (!(last < 0.5 * first))
         test_fail(__FILE__, __LINE__, "the loss went from %.3f to %.3f", first, last);
-    brasa_session_free(s);
-    brasa_graph_free(g);
-    brasa_context_free(ctx);
     task_free(&t);
 }
 
@@ -212,8 +200,8 @@ static void copy_params(brasa_graph *g, brasa_session *from, brasa_session *to)
 TEST(restored_parameters)
 {
     task t = task_new(10, 64, 32, 0.25);
-    brasa_context *ctx = one_thread();
-    brasa_graph *g = dropout_net(ctx, 10);
+    OWNED(brasa_context) *ctx = context_of(1);
+    OWNED(brasa_graph) *g = dropout_net(ctx, 10);
     brasa_session *trained =
         session_of(g, SIZED(brasa_session_options, .batch = 32, .optimizer = "adam lr=0.003", .seed = 1));
     brasa_session *fresh =
@@ -229,8 +217,6 @@ TEST(restored_parameters)
     CHECK_CLOSE(copied_loss, loss, 0);
     brasa_session_free(trained);
     brasa_session_free(fresh);
-    brasa_graph_free(g);
-    brasa_context_free(ctx);
     task_free(&t);
 }
 
@@ -251,12 +237,12 @@ static brasa_status train_on(brasa_session *s, const task *t, int count, float *
 TEST(smaller_batch)
 {
     task t = task_new(10, 64, 7, 0.25);
-    brasa_context *ctx = one_thread();
-    brasa_graph *g = dropout_net(ctx, 10);
+    OWNED(brasa_context) *ctx = context_of(1);
+    OWNED(brasa_graph) *g = dropout_net(ctx, 10);
     brasa_session_options o = {.size = sizeof o, .batch = 32, .optimizer = "sgd lr=0.05 momentum=0.9", .seed = 4};
-    brasa_session *large = session_of(g, o);
+    OWNED(brasa_session) *large = session_of(g, o);
     o.batch = 7;
-    brasa_session *small = session_of(g, o);
+    OWNED(brasa_session) *small = session_of(g, o);
     REQUIRE(large && small);
     CHECK_STATUS(brasa_session_prepare(large, true, 7), BRASA_OK);
     for (int i = 0; i < 3; i++) { /* the same samples, dropout and updates, whatever the session was made for */
@@ -278,15 +264,10 @@ TEST(smaller_batch)
     CHECK_CLOSE(together, sum, 1e-5);
 
     /* And the first size still works. */
-    task full = task_new(10, 64, 32, 0.25);
+    OWNED(task) full = task_new(10, 64, 32, 0.25);
     task_fill(&full, 0);
     CHECK_STATUS(brasa_train_step(large, full.images, full.labels, &alone), BRASA_OK);
     CHECK(isfinite(alone));
     CHECK_INT(brasa_session_steps(large), 4);
-    task_free(&full);
-    brasa_session_free(large);
-    brasa_session_free(small);
-    brasa_graph_free(g);
-    brasa_context_free(ctx);
     task_free(&t);
 }

@@ -174,13 +174,12 @@ TEST(other_classes)
                                         "input 4\nclassify features=3 name=fc\n", "input 4\nclassify bias=no 3\n"};
     for (int i = 0; i < 4; i++) {
         CASE("file %d", i);
-        brasa_graph *g = brasa_graph_new(NULL);
+        OWNED(brasa_graph) *g = brasa_graph_new(NULL);
         brasa_param_info p = {.size = sizeof p};
         write_file(files[i], strlen(files[i]));
         CHECK_STATUS(brasa_model_build(g, file_name(), 7), BRASA_OK);
         CHECK(brasa_graph_param_at(g, 0, &p));
         CHECK_INT(p.shape[0], 7);
-        brasa_graph_free(g);
     }
     CASE("without classify");
     brasa_graph *g = brasa_graph_new(NULL);
@@ -263,20 +262,18 @@ TEST(refused)
         for (char *c = line; *c; c++)
             *c = *c == '\n' ? '|' : *c;
         CASE("'%s'", line);
-        brasa_graph *g = graph_of(rows[r].text);
+        OWNED(brasa_graph) *g = graph_of(rows[r].text);
         CHECK_STATUS(brasa_graph_status(g), rows[r].status);
         for (int w = 0; w < 4 && rows[r].words[w]; w++)
             CHECK_HAS(brasa_graph_error(g), rows[r].words[w]);
-        brasa_graph_free(g);
     }
 }
 
 static void check_file(const char *path, const char *word)
 {
-    brasa_graph *g = brasa_graph_new(NULL);
+    OWNED(brasa_graph) *g = brasa_graph_new(NULL);
     CHECK_STATUS(brasa_model_build(g, path, 0), BRASA_BAD_FILE);
     CHECK_HAS(brasa_graph_error(g), word);
-    brasa_graph_free(g);
 }
 
 TEST(odd_files)
@@ -388,11 +385,10 @@ TEST(random_files)
             strcat(text_of, words[(int)random_uniform(&r, (uint64_t)(2 * i), 0, WORD_COUNT)]);
             strcat(text_of, random_uniform(&r, (uint64_t)(2 * i + 1), 0, 1) < 0.5 ? "\n" : " ");
         }
-        brasa_graph *g = graph_of(text_of);
+        OWNED(brasa_graph) *g = graph_of(text_of);
         good += brasa_graph_status(g) == BRASA_OK;
         if (brasa_graph_status(g) != BRASA_OK && !strstr(brasa_graph_error(g), ".net:"))
             test_fail(__FILE__, __LINE__, "seed %d: no line in '%s'", seed, brasa_graph_error(g));
-        brasa_graph_free(g);
     }
     CHECK(good < 3000);
 }
@@ -400,12 +396,10 @@ TEST(random_files)
 /* What shows only with the batch size, when the network is compiled, still has its line. */
 TEST(errors_while_compiling_name_the_line)
 {
-    brasa_graph *g = graph_of("input 4\ndense 3\nbatchnorm\nclassify 2\n");
+    OWNED(brasa_graph) *g = graph_of("input 4\ndense 3\nbatchnorm\nclassify 2\n");
     CHECK_STATUS(brasa_graph_status(g), BRASA_OK);
-    brasa_session *s = NULL;
+    OWNED(brasa_session) *s = NULL;
     CHECK_STATUS(brasa_session_new(g, &SIZED(brasa_session_options, .batch = 1), &s), BRASA_BAD_SHAPE);
     CHECK_HAS(brasa_graph_error(g), ".net:3: batchnorm");
     CHECK_STATUS(brasa_session_new(g, &SIZED(brasa_session_options, .batch = 2), &s), BRASA_OK);
-    brasa_session_free(s);
-    brasa_graph_free(g);
 }

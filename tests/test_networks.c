@@ -34,10 +34,9 @@ TEST(parameters)
     for (int i = 0; i < COUNTS; i++) {
         const struct count *c = &counts[i];
         CASE("%s, %d classes", c->model, c->classes);
-        brasa_graph *g = brasa_graph_new(NULL);
+        OWNED(brasa_graph) *g = brasa_graph_new(NULL);
         CHECK_STATUS(brasa_model_build(g, c->model, c->classes), BRASA_OK);
         CHECK_INT(brasa_graph_param_total(g), c->params);
-        brasa_graph_free(g);
     }
 }
 
@@ -74,10 +73,9 @@ TEST(ends)
             continue;
         CASE("%s", info.name);
         CHECK_INT(info.classes, 1000);
-        brasa_graph *g = brasa_graph_new(NULL);
+        OWNED(brasa_graph) *g = brasa_graph_new(NULL);
         CHECK_STATUS(brasa_model_build(g, info.name, 7), BRASA_OK);
         check_ends(g, &info);
-        brasa_graph_free(g);
     }
 }
 
@@ -102,7 +100,7 @@ TEST(names)
             continue;
         CASE("%s", counts[i].model);
         read_network(counts[i].model, &n);
-        brasa_graph *g = brasa_graph_new(NULL);
+        OWNED(brasa_graph) *g = brasa_graph_new(NULL);
         CHECK_STATUS(brasa_model_build(g, n.name, n.classes), BRASA_OK);
         for (int k = 0; k < n.nparams; k++)
             check_tensor(g, k, &n.params[k], true);
@@ -110,7 +108,6 @@ TEST(names)
             check_tensor(g, n.nparams + k, &n.buffers[k], false);
         brasa_param_info more = {.size = sizeof more};
         CHECK(!brasa_graph_param_at(g, n.nparams + n.nbuffers, &more));
-        brasa_graph_free(g);
     }
 }
 
@@ -125,8 +122,8 @@ static int nodes_named(const graph *g, const char *start)
 
 TEST(heads)
 {
-    brasa_graph *g = brasa_graph_new(NULL);
-    brasa_session *s = NULL;
+    OWNED(brasa_graph) *g = brasa_graph_new(NULL);
+    OWNED(brasa_session) *s = NULL;
     CHECK_STATUS(brasa_model_build(g, "googlenet_aux", 0), BRASA_OK);
     CHECK(nodes_named(g, "aux1.") > 5);
     CHECK(nodes_named(g, "aux2.") > 5);
@@ -134,6 +131,4 @@ TEST(heads)
     REQUIRE(s);
     CHECK(nodes_named(&s->current->graph, "inception5b.") > 5);
     CHECK_INT(nodes_named(&s->current->graph, "aux"), 0);
-    brasa_session_free(s);
-    brasa_graph_free(g);
 }

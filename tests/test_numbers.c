@@ -25,7 +25,7 @@ static void check_layer(const char *word, const op_case *c, const double *x, int
 {
     graph g;
     proof p;
-    brasa_context *ctx = context_of(1);
+    OWNED(brasa_context) *ctx = context_of(1);
     CASE("%s '%s'", word, c->layer);
     if (run_layer(ctx, &g, &p, word, c, x, count)) {
         int out = graph_find(&p.program.graph, "y");
@@ -38,7 +38,6 @@ static void check_layer(const char *word, const op_case *c, const double *x, int
     }
     proof_free(&p);
     graph_clear(&g);
-    brasa_context_free(ctx);
 }
 
 TEST(nan_passes)
@@ -66,12 +65,12 @@ TEST(nan_passes_when_fused)
         {"add", "2x3 2x3", ""},
         {"batchnorm", "2x3x4x4", ""},
     };
-    brasa_context *ctx = context_of(1);
+    OWNED(brasa_context) *ctx = context_of(1);
     for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++) {
         const op_def *op = op_find(rows[r].word), *const acts[] = {&relu_op, &relu6_op};
         for (int a = 0; a < 2; a++) {
-            graph g;
-            proof p;
+            OWNED(graph) g = {0};
+            OWNED(proof) p = {0};
             CASE("%s and %s", rows[r].word, acts[a]->name);
             graph_init(&g, ctx);
             CHECK_STATUS(build_wrapped(&g, op, &(op_case){rows[r].in, rows[r].layer}, acts[a]), BRASA_OK);
@@ -82,11 +81,8 @@ TEST(nan_passes_when_fused)
                 proof_set_start(&p, x0, i, NAN);
             CHECK_STATUS(proof_run(&p, 60), BRASA_OK);
             CHECK(isnan(proof_get(&p, y, 0)));
-            proof_free(&p);
-            graph_clear(&g);
         }
     }
-    brasa_context_free(ctx);
 }
 
 /* However far below zero: nothing of it comes through. */
@@ -98,10 +94,10 @@ TEST(nothing_negative_passes_when_fused)
         {"conv2d", "2x16x6x6", "16 3 pad=1 groups=16"},
         {"conv2d", "1x32x24x24", "32 3x3 pad=1"}, /* for Winograd's algorithm */
     };
-    brasa_context *ctx = context_of(2);
+    OWNED(brasa_context) *ctx = context_of(2);
     for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++) {
-        graph g;
-        proof p;
+        OWNED(graph) g = {0};
+        OWNED(proof) p = {0};
         CASE("%s %s", rows[r][0], rows[r][2]);
         graph_init(&g, ctx);
         CHECK_STATUS(build_wrapped(&g, op_find(rows[r][0]), &(op_case){rows[r][1], rows[r][2]}, &relu_op), BRASA_OK);
@@ -117,10 +113,7 @@ TEST(nothing_negative_passes_when_fused)
         }
         CHECK_INT(negative, 0);
         CHECK(zero > 0);
-        proof_free(&p);
-        graph_clear(&g);
     }
-    brasa_context_free(ctx);
 }
 
 TEST(relu6_gradient_above_six)
@@ -128,7 +121,7 @@ TEST(relu6_gradient_above_six)
     const double x[] = {-1, 3, 6.5, 5.5};
     graph g;
     proof p;
-    brasa_context *ctx = context_of(1);
+    OWNED(brasa_context) *ctx = context_of(1);
     if (run_layer(ctx, &g, &p, "relu6", &(op_case){"1x4", ""}, x, 4)) {
         int dx = p.grad[graph_find(&p.program.graph, "x0")];
         CHECK(proof_get(&p, dx, 0) == 0 && proof_get(&p, dx, 2) == 0);
@@ -136,5 +129,4 @@ TEST(relu6_gradient_above_six)
     }
     proof_free(&p);
     graph_clear(&g);
-    brasa_context_free(ctx);
 }

@@ -15,7 +15,7 @@
 
 static void check_refused(brasa_context *ctx, const op_def *op, const op_case *c)
 {
-    graph g;
+    OWNED(graph) g = {0};
     graph_init(&g, ctx);
     int in[CASE_MAX_IN], nin = case_inputs(&g, c, in);
     const char *named = nin < 0 ? "'x" : op->name; /* an input that cannot be is refused before the op sees it */
@@ -31,7 +31,6 @@ static void check_refused(brasa_context *ctx, const op_def *op, const op_case *c
     }
     CHECK(status == BRASA_BAD_SHAPE || status == BRASA_BAD_ARGUMENT);
     CHECK_HAS(ctx->error, named);
-    graph_clear(&g);
 }
 
 TEST(refused)
@@ -52,8 +51,8 @@ static void multiply_exactly(uint64_t high_low[2], uint64_t b)
 
 static void check_sizes(brasa_context *ctx, const op_def *op, const op_case *c)
 {
-    graph g;
-    proof p;
+    OWNED(graph) g = {0};
+    OWNED(proof) p = {0};
     graph_init(&g, ctx);
     CHECK_STATUS(case_build(&g, op, c), BRASA_OK);
     brasa_status status = proof_compile(&p, &g, (proof_options){.gradients = !exempt(op, "gradient")});
@@ -74,8 +73,6 @@ static void check_sizes(brasa_context *ctx, const op_def *op, const op_case *c)
             CHECK(x->offset >= 0 && x->offset + x->bytes <= p.program.plan.bytes);
     }
     CHECK(most > INT64_C(1) << 31); /* what such a case is there for */
-    proof_free(&p);
-    graph_clear(&g);
 }
 
 TEST(sizes)
@@ -364,7 +361,7 @@ static void check_mode(const graph *g, const op_case *c, const device_row *r, pr
 
 static void check_kernels(brasa_context *ctx, const op_def *op, const op_case *c)
 {
-    graph g;
+    OWNED(graph) g = {0};
     graph_init(&g, ctx);
     CHECK_STATUS(case_build(&g, op, c), BRASA_OK);
     for (const device_row *r = device_wanted_rows(); r->name; r++)
@@ -373,7 +370,6 @@ static void check_kernels(brasa_context *ctx, const op_def *op, const op_case *c
                        (proof_options){.evaluation = evaluation,
                                        .gradients = !evaluation && !exempt(op, "gradient"),
                                        .keep_all = true});
-    graph_clear(&g);
 }
 
 /* Made by fusion with an optimizer's node, which no case has: test_dense_update.c gives it parts. */
@@ -474,7 +470,7 @@ static void check_all_passes(brasa_context *ctx, const op_def *op, const op_case
     effects e = {0};
     bool activated = false;
     for (int a = 0; a < 3; a++) {
-        graph g;
+        OWNED(graph) g = {0};
         graph_init(&g, ctx);
         brasa_status status = build_wrapped(&g, op, c, acts[a]);
         CHECK_STATUS(status, BRASA_OK);
@@ -485,7 +481,6 @@ static void check_all_passes(brasa_context *ctx, const op_def *op, const op_case
                 check_modes(&g, op, r, &e);
                 activated = activated || acts[a];
             }
-        graph_clear(&g);
     }
     CHECK(e.fused == e.may_fuse || !activated);
     CHECK(e.wrote_over || !e.may_write_over);
@@ -525,7 +520,7 @@ static const int64_t wanted_channels[4] = {1, 3, 17, 513};
 static void note_window(const op_def *op, const op_case *c, const shape *in, reach *r)
 {
     double memory[64] = {0}; /* attribute structs are smaller */
-    brasa_context *ctx = context_of(1);
+    OWNED(brasa_context) *ctx = context_of(1);
     const pair *size = window_size(op, memory), *stride = setting(op, memory, "stride");
     if (size && stride && op->attr_size <= sizeof memory && in->rank == 4) {
         fields_set_defaults(op->fields, memory);
@@ -533,7 +528,6 @@ static void note_window(const op_def *op, const op_case *c, const shape *in, rea
         r->kernel_over_input = r->kernel_over_input || (size->h > in->dim[2] && size->w > in->dim[3]);
         r->stride_over_kernel = r->stride_over_kernel || (stride->h > size->h && stride->w > size->w);
     }
-    brasa_context_free(ctx);
 }
 
 static void note_case(const op_def *op, const op_case *c, reach *r)

@@ -220,7 +220,7 @@ static void compare(const proof *copied, const proof *placed)
 static void check_network(brasa_context *ctx, const struct network *n, proof_options o, const left *want)
 {
     proof copied, placed;
-    brasa_graph *g = brasa_graph_new(ctx);
+    OWNED(brasa_graph) *g = brasa_graph_new(ctx);
     n->build(g);
     CHECK_STATUS(brasa_graph_status(g), BRASA_OK);
     o.fuse = true;
@@ -242,13 +242,12 @@ static void check_network(brasa_context *ctx, const struct network *n, proof_opt
     }
     proof_free(&copied);
     proof_free(&placed);
-    brasa_graph_free(g);
 }
 
 /* The kernels decide what is left, but for GoogLeNet's: every branch ends with batch norm. */
 static void same_bits_on_device(void)
 {
-    brasa_context *ctx = context_of(1);
+    OWNED(brasa_context) *ctx = context_of(1);
     for (const device_row *row = device_wanted_rows(); row->name; row++)
         for (int i = 0; i < NETWORKS; i++)
             for (int batch = 1; batch <= 3; batch += 2) {
@@ -262,7 +261,6 @@ static void same_bits_on_device(void)
                 o.gradients = false;
                 check_network(ctx, &networks[i], o, NULL);
             }
-    brasa_context_free(ctx);
 }
 
 /* In blocks of channels, and on the reference kernels; in place or not, with one thread or several. */
@@ -280,7 +278,7 @@ TEST(same_bits)
         for (int batch = 1; batch <= 3; batch += 2) {
             for (size_t w = 0; w < sizeof ways / sizeof ways[0]; w++) {
                 CASE("%s, batch %d, way %d", n->name, batch, (int)w);
-                brasa_context *ctx = context_of(1 + (int)w);
+                OWNED(brasa_context) *ctx = context_of(1 + (int)w);
                 const bool blocks = isa_available() >= ISA_AVX2 && !ways[w].kernels && ways[w].real == F32;
                 proof_options o = ways[w];
                 o.batch = batch;
@@ -290,7 +288,6 @@ TEST(same_bits)
                 o.evaluation = true;
                 o.gradients = false;
                 check_network(ctx, n, o, batch == 1 || !blocks ? NULL : &n->inferred);
-                brasa_context_free(ctx);
             }
         }
     }
@@ -325,10 +322,10 @@ static void pretend_device(graph *g, bool halves)
 
 static void check_pixels(void (*build)(brasa_graph *g), bool halves, left want)
 {
-    brasa_context *ctx = context_of(1);
-    brasa_graph *from = brasa_graph_new(ctx);
+    OWNED(brasa_context) *ctx = context_of(1);
+    OWNED(brasa_graph) *from = brasa_graph_new(ctx);
     memory_plan plan;
-    graph g;
+    OWNED(graph) g = {0};
     build(from);
     graph_init(&g, ctx);
     CHECK_STATUS(pass_lower(&g, from, 1, true), BRASA_OK);
@@ -348,9 +345,6 @@ static void check_pixels(void (*build)(brasa_graph *g), bool halves, left want)
         CHECK_INT(part->offset, whole->offset + part->first * (halves ? 2 : 4) * (part->whole >= 0));
         CHECK(part->whole < 0 || part->first + part->shape.dim[1] <= whole->shape.dim[1]);
     }
-    graph_clear(&g);
-    brasa_graph_free(from);
-    brasa_context_free(ctx);
 }
 
 /* A part begins where 16 bytes do: 20 channels in floats, not in 16 bits. */

@@ -130,7 +130,7 @@ static void check(brasa_context *ctx, const shot *s, const device_row *r)
 
 TEST(numbers_of_bytes)
 {
-    brasa_context *ctx = NULL;
+    OWNED(brasa_context) *ctx = NULL;
     DEVICE_OR_SKIP();
     if (!device_wanted())
         REQUIRE(brasa_context_new(NULL, &ctx) == BRASA_OK);
@@ -139,5 +139,4 @@ TEST(numbers_of_bytes)
             CASE("%s in %s", shots[i].name, r->name);
             check(ctx ? ctx : device_context(), &shots[i], r);
         }
-    brasa_context_free(ctx);
 }

@@ -62,8 +62,7 @@ static int collisions(const plan_block *b, int count, int64_t arena)
 
 TEST(random_blocks)
 {
-    brasa_context *ctx;
-    REQUIRE(brasa_context_new(NULL, &ctx) == BRASA_OK);
+    OWNED(brasa_context) *ctx = context_of(0);
     double arenas = 0, bounds = 0;
     for (int seed = 0; seed < 10000; seed++) {
         plan_block blocks[MOST_BLOCKS];
@@ -84,7 +83,6 @@ TEST(random_blocks)
         bounds += (double)bound;
     }
     CHECK(arenas / bounds < 1.05); /* 1.02 when this was written */
-    brasa_context_free(ctx);
 }
 
 /* --- a plan, checked value by value --------------------------------------------------------------------------- */
@@ -376,11 +374,10 @@ static bool in_place_somewhere(const proof *p)
 TEST(random_graphs)
 {
     enum { GRAPHS = 4000 };
-    brasa_context *ctx;
-    REQUIRE(brasa_context_new(&SIZED(brasa_context_options, .threads = 1), &ctx) == BRASA_OK);
+    OWNED(brasa_context) *ctx = context_of(1);
     int reused = 0, parted = 0;
     for (int seed = 0; seed < GRAPHS; seed++) {
-        brasa_graph *g = random_graph(ctx, seed);
+        OWNED(brasa_graph) *g = random_graph(ctx, seed);
         proof plain, p;
         /* A library may take another kernel for a fused node: bits are compared with the reference kernels, or with
          * the fastest ones unfused. */
@@ -408,21 +405,18 @@ TEST(random_graphs)
         parted += parts_somewhere(&p);
         proof_free(&plain);
         proof_free(&p);
-        brasa_graph_free(g);
     }
     CHECK(reused > GRAPHS * 9 / 10);
     CHECK(parted > GRAPHS / 20);
-    brasa_context_free(ctx);
 }
 
 /* The check itself: a plan that was spoiled in any one place is not accepted. */
 TEST(plan_checker)
 {
-    brasa_context *ctx;
-    REQUIRE(brasa_context_new(NULL, &ctx) == BRASA_OK);
-    brasa_graph *g = brasa_graph_new(ctx);
+    OWNED(brasa_context) *ctx = context_of(0);
+    OWNED(brasa_graph) *g = brasa_graph_new(ctx);
     CHECK_STATUS(brasa_model_build(g, "tiny_resnet", 0), BRASA_OK);
-    proof p;
+    OWNED(proof) p = {0};
     CHECK_STATUS(proof_compile(&p, g, (proof_options){.gradients = true, .fuse = true, .in_place = true}), BRASA_OK);
     graph *made = &p.program.graph;
     memory_plan *plan = &p.program.plan;
@@ -450,19 +444,15 @@ TEST(plan_checker)
     plan->bytes -= PLAN_ALIGN;
     CHECK(plan_faults(made, plan) > 0);
     free(l);
-    proof_free(&p);
-    brasa_graph_free(g);
-    brasa_context_free(ctx);
 }
 
 /* A part that lies elsewhere, or that another one lies over, is not accepted either. */
 TEST(plan_checker_parts)
 {
-    brasa_context *ctx;
-    REQUIRE(brasa_context_new(NULL, &ctx) == BRASA_OK);
-    brasa_graph *g = brasa_graph_new(ctx);
+    OWNED(brasa_context) *ctx = context_of(0);
+    OWNED(brasa_graph) *g = brasa_graph_new(ctx);
     CHECK_STATUS(brasa_model_build(g, "tiny_inception", 0), BRASA_OK);
-    proof p;
+    OWNED(proof) p = {0};
     const proof_options o = {.gradients = true, .fuse = true, .in_place = true, .kernels = "_ref"};
     CHECK_STATUS(proof_compile(&p, g, o), BRASA_OK);
     graph *made = &p.program.graph;
@@ -485,9 +475,6 @@ TEST(plan_checker_parts)
         parts++;
     }
     CHECK(parts >= 4);
-    proof_free(&p);
-    brasa_graph_free(g);
-    brasa_context_free(ctx);
 }
 
 /* --- every network -------------------------------------------------------------------------------------------- */
@@ -529,7 +516,7 @@ static int64_t figure_of(const char *model)
 /* figure 0: none is known. */
 static void check_arena(brasa_graph *g, int64_t batch, const char *kernels, int64_t figure)
 {
-    brasa_session *s = NULL;
+    OWNED(brasa_session) *s = NULL;
     brasa_session_options o = {.size = sizeof o,
                                .batch = batch,
                                .optimizer = "sgd lr=0.001 momentum=0.9",
@@ -546,12 +533,11 @@ static void check_arena(brasa_graph *g, int64_t batch, const char *kernels, int6
     if (figure)
         CHECK_INT(m.transient, figure);
     CHECK_INT(plan_faults(&s->current->graph, &s->current->plan), 0); /* updates included */
-    brasa_session_free(s);
 }
 
 static void check_model(const char *name, int64_t batch)
 {
-    brasa_graph *g = brasa_graph_new(NULL);
+    OWNED(brasa_graph) *g = brasa_graph_new(NULL);
     CHECK_STATUS(brasa_model_build(g, name, 0), BRASA_OK);
     check_arena(g, batch, NULL, 0);
     check_arena(g, batch, "ref", batch == 32 ? figure_of(name) : 0);
@@ -564,7 +550,6 @@ static void check_model(const char *name, int64_t batch)
         CHECK_INT(plan_faults(&p.program.graph, &p.program.plan), 0);
         proof_free(&p);
     }
-    brasa_graph_free(g);
 }
 
 TEST(every_network)

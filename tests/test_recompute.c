@@ -40,12 +40,11 @@ static int count_again(brasa_context *ctx, int32_t precision, int64_t batch)
 
 TEST(size_as_stored)
 {
-    brasa_context *ctx = context_of(1);
+    OWNED(brasa_context) *ctx = context_of(1);
     CASE("floats");
     CHECK_INT(count_again(ctx, BRASA_F32, 1), 1);
     CHECK_INT(count_again(ctx, BRASA_TF32, 1), 1);
     CASE("16 bits");
     CHECK_INT(count_again(ctx, BRASA_BF16, 1), 0);
     CHECK_INT(count_again(ctx, BRASA_BF16, 2), 1);
-    brasa_context_free(ctx);
 }

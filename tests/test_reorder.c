@@ -145,13 +145,11 @@ static void check_kernel(brasa_context *ctx, const kernel *k, const shape *s)
 /* Both ways between every two layouts: what is right in both is a round trip, to the bit. */
 TEST(all_ways)
 {
-    brasa_context *ctx = NULL;
-    CHECK_STATUS(brasa_context_new(NULL, &ctx), BRASA_OK);
+    OWNED(brasa_context) *ctx = context_of(0);
     for (dtype real = F32; ctx && real <= F64; real++)
         for (const kernel *k = NULL; (k = kernel_next(ctx, &reorder_op, real, k)) != NULL;)
             for (int s = 0; s < SHAPES && k->isa <= ctx->isa; s++)
                 check_kernel(ctx, k, &shapes[s]);
-    brasa_context_free(ctx);
 }
 
 /* --- the same bytes --------------------------------------------------------------------------------------- */

@@ -62,7 +62,7 @@ TEST(figures)
 
 TEST(numbers_in_a_locale)
 {
-    kept k = {0};
+    OWNED(kept) k = {0};
     page p = {.write = keep, .user = &k};
     if (!setlocale(LC_ALL, "") || strcmp(localeconv()->decimal_point, ",") != 0)
         SKIP("no locale with a decimal comma is set; test_locale.sh does it");
@@ -72,7 +72,6 @@ TEST(numbers_in_a_locale)
     const axis a = axis_make(&(page_axis){0}, 0, 1, true);
     CHECK_TEXT(axis_label(&a, 1).text, "0.2");
     setlocale(LC_ALL, "C");
-    drop(&k);
 }
 
 /* --- scales -------------------------------------------------------------------------------------------------- */
@@ -145,13 +144,12 @@ TEST(any_scale)
 
 TEST(texts_are_escaped)
 {
-    kept k = {0};
+    OWNED(kept) k = {0};
     page p = {.write = keep, .user = &k};
     page_escaped(&p, "a<b>&\"c'\n\x01\x7F\xFF\xC3\xA9\xC3");
     CHECK_TEXT(k.text, "a&lt;b&gt;&amp;&quot;c&#39;\n\uFFFD\uFFFD\uFFFD\u00E9\uFFFD");
     page_escaped(&p, NULL);
     CHECK(!p.failed);
-    drop(&k);
 }
 
 TEST(too_much_markup_is_refused)
@@ -176,30 +174,27 @@ static kept chart(const page_series *series, int count, page_axis y)
 TEST(missing_values_leave_gaps)
 {
     const double y[] = {1, 2, NAN, 3, INFINITY, 4, 5};
-    kept k = chart(&(page_series){.name = "s", .y = y, .count = 7}, 1, (page_axis){0});
+    OWNED(kept) k = chart(&(page_series){.name = "s", .y = y, .count = 7}, 1, (page_axis){0});
     CHECK_INT(times(k.text, "<circle"), 5);
     CHECK_INT(times(k.text, "h0"), 3); /* three stretches */
     CHECK_HAS(k.text, "Left out, as infinite or too large: 1 of 6 values.");
     CHECK_HAS(k.text, "<title>s: 5, epoch 7</title>");
-    drop(&k);
 }
 
 TEST(log_axis_leaves_out_what_is_not_positive)
 {
     const double y[] = {1, 0, -1, 100};
-    kept k = chart(&(page_series){.name = "s", .y = y, .count = 4}, 1, (page_axis){.log = true});
+    OWNED(kept) k = chart(&(page_series){.name = "s", .y = y, .count = 4}, 1, (page_axis){.log = true});
     CHECK_INT(times(k.text, "<circle"), 2);
     CHECK_HAS(k.text, "too large, or not above 0: 2 of 4");
-    drop(&k);
 }
 
 TEST(no_values)
 {
     const double y[] = {NAN, NAN};
-    kept k = chart(&(page_series){.name = "s", .y = y, .count = 2}, 1, (page_axis){0});
+    OWNED(kept) k = chart(&(page_series){.name = "s", .y = y, .count = 2}, 1, (page_axis){0});
     CHECK_HAS(k.text, "No values.");
     CHECK_INT(times(k.text, "<svg"), 0);
-    drop(&k);
 }
 
 /* A stride leads through structs; x need not be 1, 2, 3. */
@@ -208,10 +203,9 @@ TEST(values_inside_structs)
     const struct {
         double x, other, y;
     } rows[] = {{10, -1, 0.5}, {20, -1, 0.25}};
-    kept k = chart(&(page_series){"s", &rows[0].x, &rows[0].y, 2, sizeof rows[0]}, 1, (page_axis){0});
+    OWNED(kept) k = chart(&(page_series){"s", &rows[0].x, &rows[0].y, 2, sizeof rows[0]}, 1, (page_axis){0});
     CHECK_HAS(k.text, "<title>s: 0.5000, epoch 10</title>");
     CHECK_HAS(k.text, "<title>s: 0.2500, epoch 20</title>");
-    drop(&k);
 }
 
 /* Of very many points a peak of one survives. */
@@ -220,7 +214,7 @@ TEST(many_points)
     enum { MANY = 100001 };
     static double y[MANY];
     y[77777] = 1e6;
-    kept k = chart(&(page_series){.name = "s", .y = y, .count = MANY}, 1, (page_axis){0});
+    OWNED(kept) k = chart(&(page_series){.name = "s", .y = y, .count = MANY}, 1, (page_axis){0});
     const int points = times(k.text, "<circle");
     CHECK(points > MOST_POINTS / 4 && points <= MOST_POINTS);
     CHECK_HAS(k.text, "s: 1,000,000, epoch 77,778<");
@@ -229,7 +223,6 @@ TEST(many_points)
     k = chart(&(page_series){.name = "s", .y = y, .count = MOST_POINTS}, 1, (page_axis){0});
     CHECK_INT(times(k.text, "<circle"), MOST_POINTS);
     CHECK_INT(times(k.text, "points each"), 0);
-    drop(&k);
 }
 
 /* Where dots would touch some are shown, so that nothing is told by colour alone, and each series' where they are

@@ -129,33 +129,30 @@ static kept write_run(const char *name, const report_run *run)
 TEST(full)
 {
     const report_run run = full_run(12, 10);
-    kept k = write_run("full", &run);
+    OWNED(kept) k = write_run("full", &run);
     CHECK_INT(times(k.text, "<circle cx"), 6 * 12);
     CHECK_INT(times(k.text, "<td class=\"r\""), 10);
     CHECK_HAS(k.text, "true three, predicted three: 1,783 (");
     CHECK_HAS(k.text, "Planned: 50.97 MB. Allowed: 64.00 MB. Measured at the peak: 51.20 MB.");
     CHECK_HAS(k.text, "<dt>Epsilon</dt><dd>1e-07</dd>");
     CHECK_HAS(k.text, "Best validation accuracy, epoch 12");
-    drop(&k);
 }
 
 TEST(one_epoch)
 {
     const report_run run = full_run(1, 10);
-    kept k = write_run("one", &run);
+    OWNED(kept) k = write_run("one", &run);
     CHECK_INT(times(k.text, "<title>training: "), 2);
     CHECK_INT(times(k.text, "<title>validation: "), 2);
-    drop(&k);
 }
 
 TEST(hundred_classes)
 {
     const report_run run = full_run(MOST_EPOCHS, MOST_CLASSES);
-    kept k = write_run("hundred", &run);
+    OWNED(kept) k = write_run("hundred", &run);
     CHECK_INT(times(k.text, ", predicted "), 10000);
     CHECK_INT(times(k.text, "<title>training: "), 2 * MOST_EPOCHS);
     CHECK(k.used < 2000000);
-    drop(&k);
 }
 
 TEST(folds)
@@ -180,9 +177,8 @@ TEST(folds)
 TEST(nothing)
 {
     const report_run run = {0};
-    kept k = write_run("nothing", &run);
+    OWNED(kept) k = write_run("nothing", &run);
     CHECK_INT(times(k.text, "<section>"), 0);
-    drop(&k);
 }
 
 /* Every text there is, hostile; every number there is, odd. */
@@ -200,14 +196,13 @@ TEST(odd)
         {.name = hostile, .group = hostile, .value = -1, .colour = 1000}};
     const report_run run = {hostile, hostile, told, 1,         epochs,    3,     NULL, 0,     5, names,
                             counts,  parts,   2,    INT64_MAX, INT64_MAX, facts, 2,    facts, 2};
-    kept k = write_run("odd", &run);
+    OWNED(kept) k = write_run("odd", &run);
     CHECK_INT(times(k.text, "<img"), 0);
     CHECK_INT(times(k.text, "'alert"), 0);
     CHECK_INT(times(k.text, "\" onload"), 0);
     CHECK_INT(times(k.text, "nan"), 0);
     CHECK_INT(times(k.text, "inf"), times(k.text, "infinite"));
     CHECK(times(k.text, "&lt;script&gt;") > 20);
-    drop(&k);
 }
 
 /* Precision and recall by hand: a was found 8 times of 10, and 8 of the 9 called a were; c was never predicted. */
@@ -216,7 +211,7 @@ TEST(each_class)
     static const char *const names[] = {"a", "b", "c"};
     static const int64_t counts[] = {8, 2, 0, 0, 5, 0, 1, 3, 0};
     const report_run run = {.classes = 3, .class_names = names, .confusion = counts};
-    kept k = write_run("classes", &run);
+    OWNED(kept) k = write_run("classes", &run);
     CHECK_HAS(k.text, ">a</th><td>10</td><td>88.89 %</td><td>80.00 %</td><td class=\" best\">84.21 %");
     CHECK_HAS(k.text, ">b</th><td>5</td><td>50.00 %</td><td>100.00 %</td><td>66.67 %");
     CHECK_HAS(k.text, ">c</th><td>4</td><td>\u2013</td><td>0.00 %</td><td class=\" worst\">0.00 %");
@@ -224,23 +219,20 @@ TEST(each_class)
     REQUIRE(most);
     CHECK_HAS(most, ">c</th><td class=\"text\">b</td><td>3</td><td>75.00 %</td></tr>\n"
                     "<tr><th scope=\"row\" class=\"text\">a</th><td class=\"text\">b</td><td>2</td>");
-    drop(&k);
 }
 
 /* The sink fails at its n-th call: a status, the sink's text, and not one call more. */
 TEST(sink_fails)
 {
     const report_run run = full_run(2, 3);
-    kept whole = write_run("short", &run);
+    OWNED(kept) whole = write_run("short", &run);
     for (int n = 1; n <= whole.calls; n++) {
-        kept k = {.fail_at = n};
+        OWNED(kept) k = {.fail_at = n};
         fail(context(), BRASA_BAD_FILE, "report.html: no room"); /* as the sink would */
         CHECK_STATUS(run_report_write(context(), &run, keep, &k), BRASA_BAD_FILE);
         CHECK_INT(k.calls, n);
         CHECK_TEXT(brasa_context_error(context()), "report.html: no room");
-        drop(&k);
     }
-    drop(&whole);
 }
 
 /* What the lab will need: groups of bars with spread, measurements with a fitted line, a logarithmic axis. */
@@ -263,7 +255,7 @@ TEST(blocks)
     const page_cell rows[][4] = {{{"Brasa"}, {"21.30 ms", MARK_BEST}, {"412 MB", MARK_BEST}, {"fastest"}},
                                  {{"PyTorch"}, {"29.10 ms"}, {"1.102 GB"}, {"1.4 times as long"}},
                                  {{"Keras"}, {"44.10 ms", MARK_WORST}, {"1.390 GB"}, {hostile}}};
-    kept k = {0};
+    OWNED(kept) k = {0};
     page p = {.write = keep, .user = &k};
     for (int i = 0; i < 5000; i++)
         noise[i] = exp(4 * sin(i / 700.0)) * (1 + 0.2 * sin(1.7 * i));
@@ -287,5 +279,4 @@ TEST(blocks)
     CHECK_INT(times(k.text, "class=\"line c1 dashed\""), 1);
     CHECK_INT(times(k.text, "<title>measured: "), 7);
     save("blocks", &k);
-    drop(&k);
 }

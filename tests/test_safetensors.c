@@ -4,6 +4,8 @@
 
 #include "session/safetensors.h"
 
+AROUND_EACH(start, stop)
+
 #define T(name, dtype, shape, begin, end)                                                                            \
     "\"" name "\":{\"dtype\":\"" dtype "\",\"shape\":[" shape "],\"data_offsets\":[" #begin "," #end "]}"
 
@@ -97,7 +99,6 @@ static void check_refused(const char *path, const char *said)
 
 TEST(refuses)
 {
-    start();
     const char *path = in_folder("bad.safetensors");
     for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
         CASE("%s", refused[i].what);
@@ -107,12 +108,10 @@ TEST(refuses)
     CASE("a zero byte behind the header");
     write_tensors(path, "{}\0 ", 4, "", 0);
     check_refused(path, "expected nothing more");
-    stop();
 }
 
 TEST(refuses_files)
 {
-    start();
     const char *path = in_folder("bad.safetensors");
     CASE("no file");
     remove(path);
@@ -142,7 +141,6 @@ TEST(refuses_files)
     CASE("a picture");
     write_file(path, "\211PNG\r\n\032\n\0\0\0\rIHDR", 16);
     check_refused(path, "not a safetensors file");
-    stop();
 }
 
 /* A header of `repeat` copies of a text between two others. */
@@ -160,7 +158,6 @@ static void write_repeated(const char *path, const char *before, const char *tex
 
 TEST(limits)
 {
-    start();
     safetensors *f = NULL;
     const char *path = in_folder("long.safetensors");
     CASE("a million brackets");
@@ -185,7 +182,6 @@ TEST(limits)
     CHECK_STATUS(safetensors_open(ctx, path, &f), BRASA_BAD_FILE);
     CHECK_HAS(brasa_context_error(ctx), "two tensors are called 'a'");
     CHECK(!f);
-    stop();
 }
 
 /* What may be there: blanks, escapes, properties and tensors in any order, empty ones, types that are not read. */
@@ -199,7 +195,6 @@ TEST(reads)
         "\"\":{\"dtype\":\"BOOL\",\"shape\":[3],\"data_offsets\":[16,19]}"
         "}  \n ";
     static const char data[] = "\0\0\x80\x3f\0\0\0\xc0\xfe\xff\xff\xff\xff\xff\xff\xff\1\0\1";
-    start();
     safetensors *f = NULL;
     const char *path = in_folder("good.safetensors");
     write_tensors(path, header, strlen(header), data, 19);
@@ -232,7 +227,6 @@ TEST(reads)
     CHECK_STATUS(safetensors_open(ctx, path, &f), BRASA_OK);
     CHECK(f && f->count == 0 && !safetensors_find(f, "a"));
     safetensors_close(f);
-    stop();
 }
 
 /* All 65536 of either half-size type, against what their bits mean. */

@@ -15,6 +15,8 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 
+AROUND_EACH(start, stop)
+
 /* --- the calls of the system that can be made to fail -------------------------------------------------------- */
 
 typedef enum trouble { NONE, FAILS, INTERRUPTED, HALF, KILL_BEFORE, KILL_AFTER } trouble;
@@ -137,7 +139,6 @@ static int read_generation(const char *path)
 
 TEST(writes)
 {
-    start();
     const char *path = in_folder("w.safetensors");
     CHECK_STATUS(write_generation(path, 1), BRASA_OK);
     CHECK_INT(read_generation(path), 1);
@@ -174,7 +175,6 @@ TEST(writes)
     CHECK_INT(chmod(path, 0640), 0);
     CHECK_STATUS(write_generation(path, 4), BRASA_OK);
     CHECK(stat(path, &st) == 0 && (st.st_mode & 0777) == 0640);
-    stop();
 }
 
 static void check_unwritable(const char *path, const char *said)
@@ -186,7 +186,6 @@ static void check_unwritable(const char *path, const char *said)
 
 TEST(refuses_to_write)
 {
-    start();
     const int files = files_there();
     CASE("no such folder");
     check_unwritable(in_folder("none/w.safetensors"), "No such file");
@@ -201,7 +200,6 @@ TEST(refuses_to_write)
     const tensor_entry bad = {.name = "a\033[1m", .type = tensor_type_of(F32), .shape = shape_1(1)};
     CHECK_STATUS(safetensors_write(ctx, in_folder("x.safetensors"), &bad, 1, NULL, give, NULL, NULL), BRASA_BAD_FILE);
     CHECK_INT(files_there(), files);
-    stop();
 }
 
 /* Whatever call fails, the old file is whole and nothing is left beside it. */
@@ -211,7 +209,6 @@ TEST(each_call_fails)
         const char *name;
         int error;
     } rows[] = {{"a full disk", ENOSPC}, {"a broken disk", EIO}, {"no more quota", EDQUOT}};
-    start();
     const char *path = in_folder("old.safetensors");
     CHECK_STATUS(write_generation(path, 1), BRASA_OK);
     const int files = files_there();
@@ -247,7 +244,6 @@ TEST(each_call_fails)
             CHECK_INT(read_generation(path), at);
         }
     }
-    stop();
 }
 
 /* Runs the writing in a process of its own; returns how it ended. */
@@ -274,7 +270,6 @@ static int write_in_child(const char *path, int which, trouble what, int at, rli
 /* kill -9 at every point: there is the old file or the new one, never half of one. */
 TEST(killed)
 {
-    start();
     const char *path = in_folder("killed.safetensors");
     CHECK_STATUS(write_generation(path, 1), BRASA_OK);
     system_calls.calls = 0;
@@ -291,7 +286,6 @@ TEST(killed)
             CHECK_INT(read_generation(path), 1);
         }
     }
-    stop();
 }
 
 /* --- floats --------------------------------------------------------------------------------------------------- */
@@ -320,7 +314,6 @@ static void give_floats(void *user, int tensor, int64_t first, int64_t count, fl
 /* Floats as they lie in memory make the same file, and are read from any type. */
 TEST(floats)
 {
-    start();
     const int64_t many = FLOATS + 5;
     const tensor_entry tensors[] = {
         {.name = "double", .type = tensor_type_of(F64), .shape = shape_1(PIECE + 7)},
@@ -345,13 +338,11 @@ TEST(floats)
     CHECK(memcmp(read[0], read[1], (size_t)many * sizeof **read) == 0);
     free(read[0]);
     free(read[1]);
-    stop();
 }
 
 /* A limit of the file's size, which the kernel watches over as it does over a full disk. */
 TEST(no_room)
 {
-    start();
     const char *path = in_folder("room.safetensors");
     CHECK_STATUS(write_generation(path, 1), BRASA_OK);
     const int files = files_there();
@@ -365,5 +356,4 @@ TEST(no_room)
     CASE("room enough");
     CHECK_INT(write_in_child(path, 2, NONE, 0, 60000), 0);
     CHECK_INT(read_generation(path), 2);
-    stop();
 }

@@ -46,6 +46,13 @@ static bool lt_open(void)
     return good && (lt.handle || lt.Create(&lt.handle) == CUBLAS_STATUS_SUCCESS);
 }
 
+static void begin(void)
+{
+    CHECK(lt_open());
+}
+
+AROUND_EACH(begin, NULL)
+
 /* --- a product ------------------------------------------------------------------------------------------------- */
 
 typedef struct shape_of {
@@ -144,6 +151,8 @@ static void tear_down(setting *t)
         free(all[i]);
 }
 
+OWNER(setting, *x, tear_down(x))
+
 static cublasStatus_t multiply(const setting *t, const cublasLtMatmulAlgo_t *algorithm, size_t workspace)
 {
     return lt.Matmul(lt.handle, t->what, &t->s->alpha, t->a, t->of_a, t->b, t->of_b, &t->s->beta, t->c, t->of_d, t->d,
@@ -217,10 +226,9 @@ static const shape_of shapes[] = {
 /* Every algorithm that is proposed; its work is done late, and twice, when all that described it is gone. */
 TEST(results)
 {
-    REQUIRE(lt_open());
     for (size_t row = 0; row < sizeof shapes / sizeof shapes[0]; row++) {
         const shape_of *s = &shapes[row];
-        setting t;
+        OWNED(setting) t;
         set_up(&t, s);
         CHECK_INT(list(&t, CUBLASLT_REDUCTION_SCHEME_MASK & ~CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE, WORKSPACE, 256),
                   0);
@@ -239,7 +247,6 @@ TEST(results)
             check_result(&t, t.vector);
             describe(&t);
         }
-        tear_down(&t);
     }
 }
 
@@ -265,8 +272,7 @@ TEST(orders)
 {
     static const shape_of s = {64, 64, 960, 0, 0, 0, SOFT_F32, SOFT_F32, 0, EPILOGUE(DEFAULT), 1, 0};
     float last[5][64 * 64];
-    setting t;
-    REQUIRE(lt_open());
+    OWNED(setting) t;
     set_up(&t, &s);
     CHECK_INT(list(&t, CUBLASLT_REDUCTION_SCHEME_MASK, WORKSPACE, 64), 0);
     for (int i = PLAIN; i <= SPLIT; i++) {
@@ -281,7 +287,6 @@ TEST(orders)
     memcpy(last[VARIES], t.d, sizeof last[VARIES]);
     CHECK(run_number(&t, VARIES));
     CHECK(memcmp(last[VARIES], t.d, sizeof last[VARIES]) != 0);
-    tear_down(&t);
 }
 
 /* The bits are the same on one thread as on several. */
@@ -291,7 +296,6 @@ TEST(threads)
     static const shape_of s = {300, 200, 190, 0, 1, 0, SOFT_F32, SOFT_F32, 0, EPILOGUE(DEFAULT), 1, 0};
     static float alone[300 * 200];
     setting t;
-    REQUIRE(lt_open());
     set_up(&t, &s);
     CHECK_INT(list(&t, CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE, WORKSPACE, 64), 0);
     for (int i = PLAIN; i <= SPLIT; i++) {
@@ -314,9 +318,8 @@ TEST(tf32)
 {
     static const shape_of s[2] = {{4, 4, 4, 0, 0, 0, SOFT_F32, SOFT_F32, 0, EPILOGUE(DEFAULT), 1, 0},
                                   {4, 4, 4, 0, 0, 0, SOFT_F32, SOFT_F32, 1, EPILOGUE(DEFAULT), 1, 0}};
-    REQUIRE(lt_open());
     for (int tf32 = 0; tf32 < 2; tf32++) {
-        setting t;
+        OWNED(setting) t;
         set_up(&t, &s[tf32]);
         for (int i = 0; i < 16; i++) {
             ((float *)t.a)[i] = i % 5 == 0 ? 1 + 0x1p-10f + 0x1p-11f + 0x1p-20f : 0;
@@ -327,15 +330,13 @@ TEST(tf32)
         CHECK(*(float *)t.d == 1 + 0x1p-10f + 0x1p-11f + 0x1p-20f);
         CHECK(run_number(&t, CORES) == true);
         CHECK(*(float *)t.d == (tf32 ? 1 + 0x1p-9f : 1 + 0x1p-10f + 0x1p-11f + 0x1p-20f));
-        tear_down(&t);
     }
 }
 
 TEST(nan)
 {
     static const shape_of s = {64, 32, 128, 1, 0, 0, SOFT_BF16, SOFT_BF16, 0, EPILOGUE(RELU_BIAS), 1, 0};
-    setting t;
-    REQUIRE(lt_open());
+    OWNED(setting) t;
     set_up(&t, &s);
     soft_write(t.b, SOFT_BF16, 0, NAN);
     CHECK_INT(list(&t, CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE, WORKSPACE, 64), 0);
@@ -344,7 +345,6 @@ TEST(nan)
         rig_run(1);
         CHECK_INT(isnan(soft_read(t.d, SOFT_BF16, 0)) != 0, number(&t, i) != CARELESS);
     }
-    tear_down(&t);
 }
 
 /* --- what is refused ------------------------------------------------------------------------------------------- */
@@ -364,9 +364,8 @@ TEST(lists)
         {"a byte less", CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE, 64, 3 * 64 * 32 * 4 - 1, 1 << 0 | 1 << 1 | 1 << 5},
         {"no splits", CUBLASLT_REDUCTION_SCHEME_NONE, 4, WORKSPACE, 1 << 0},
     };
-    REQUIRE(lt_open());
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        setting t;
+        OWNED(setting) t;
         unsigned found = 0;
         CASE("%s", rows[i].what);
         set_up(&t, &s);
@@ -379,7 +378,6 @@ TEST(lists)
             CHECK_INT(result.workspaceSize, t.list[k].workspaceSize);
         }
         CHECK_INT(found, rows[i].expected);
-        tear_down(&t);
     }
 }
 
@@ -400,8 +398,7 @@ TEST(wrong_layouts)
         int64_t line;
     } rows[] = {{CUDA_R_32F, 64, 127, 64},  {CUDA_R_32F, 63, 128, 64}, {CUDA_R_32F, 64, 128, 63},
                 {CUDA_R_16BF, 64, 128, 64}, {CUDA_R_16F, 64, 128, 64}, {CUDA_R_32F, 0, 128, 64}};
-    setting t;
-    REQUIRE(lt_open());
+    OWNED(setting) t;
     set_up(&t, &s);
     CHECK_INT(list(&t, CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE, WORKSPACE, 64), 0);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
@@ -417,7 +414,6 @@ TEST(wrong_layouts)
     CHECK(try_layouts(&t, NULL, t.of_b, t.of_d) != CUBLAS_STATUS_SUCCESS);
     CHECK(try_layouts(&t, (cublasLtMatrixLayout_t)t.what, t.of_b, t.of_d) != CUBLAS_STATUS_SUCCESS);
     CHECK_INT(rig.tasks, 0);
-    tear_down(&t);
 }
 
 TEST(wrong_attributes)
@@ -425,7 +421,6 @@ TEST(wrong_attributes)
     cublasLtMatmulDesc_t what;
     cublasLtMatmulPreference_t wishes;
     const uint64_t wide = 0;
-    REQUIRE(lt_open());
     CHECK(lt.MatmulDescCreate(&what, CUBLAS_COMPUTE_16F, CUDA_R_32F) != 0);
     CHECK(lt.MatmulDescCreate(&what, CUBLAS_COMPUTE_32F, CUDA_R_16BF) != 0);
     REQUIRE(lt.MatmulDescCreate(&what, CUBLAS_COMPUTE_32F, CUDA_R_32F) == 0);
@@ -444,8 +439,7 @@ TEST(wrong_attributes)
 TEST(wrong_calls)
 {
     static const shape_of s = {64, 64, 128, 0, 0, 0, SOFT_F32, SOFT_F32, 0, EPILOGUE(BIAS), 1, 0};
-    setting t;
-    REQUIRE(lt_open());
+    OWNED(setting) t;
     set_up(&t, &s);
     CHECK_INT(list(&t, CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE, WORKSPACE, 64), 0);
     int with = -1;
@@ -498,12 +492,10 @@ TEST(wrong_calls)
     CHECK_INT(multiply(&t, &t.list[with].algo, bytes), CUBLAS_STATUS_EXECUTION_FAILED);
     unsetenv("SOFTGPU_CUBLASLT_FAILS");
     CHECK_INT(rig.tasks, 0);
-    tear_down(&t);
 }
 
 TEST(end)
 {
-    REQUIRE(lt_open());
     CHECK(lt.GetVersion() >= 120000);
     CHECK_HAS(lt.GetStatusString(CUBLAS_STATUS_ALLOC_FAILED), "failed");
     CHECK_INT(lt.Destroy(lt.handle), 0);

@@ -100,6 +100,8 @@ static void tear_down(setting *t)
     dnn_clear();
 }
 
+OWNER(setting, *x, tear_down(x))
+
 /* The graph of the convolution, and of what is done to its sums: bias, or bias and relu. */
 static descriptor describe(const setting *t, float alpha, float beta, bool bias, const clip *c)
 {
@@ -229,15 +231,13 @@ static const struct {
 TEST(results)
 {
     static const char *const products[] = {"forward", "data", "weights"};
-    REQUIRE(dnn_open());
     for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++)
         for (int of = FORWARD; of <= WEIGHTS; of++) {
             char name[100];
-            setting t;
+            OWNED(setting) t;
             snprintf(name, sizeof name, "%s, %s", shapes[i].name, products[of]);
             set_up(&t, &shapes[i].s, (what)of);
             check_all(&t, name, shapes[i].alpha, shapes[i].beta, false, NULL);
-            tear_down(&t);
         }
 }
 
@@ -256,13 +256,11 @@ TEST(steps)
                 {"relu, bf16", true, {true, 0, 0, 0}, SOFT_BF16, 1},
                 {"a clipped and leaking relu", true, {false, -0.5, 0.75, 0.25}, SOFT_F32, 1},
                 {"bias in groups", false, {0}, SOFT_F32, 4}};
-    REQUIRE(dnn_open());
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         const shape_of s = {2, 8, 6, 5, 20, 3, 3, {1, 1}, {1, 1}, {1, 1}, {1, 1}, rows[i].groups, NHWC, rows[i].type};
-        setting t;
+        OWNED(setting) t;
         set_up(&t, &s, FORWARD);
         check_all(&t, rows[i].name, 1, 0, true, rows[i].relu ? &rows[i].clip : NULL);
-        tear_down(&t);
     }
 }
 
@@ -302,8 +300,7 @@ TEST(orders)
         {VARIES, -1, 0}};
     enum { ROWS = sizeof rows / sizeof rows[0], COUNT = 2 * 6 * 6 * 16 };
     static float bits[ROWS][COUNT];
-    setting t;
-    REQUIRE(dnn_open());
+    OWNED(setting) t;
     set_up(&t, &usual, FORWARD);
     for (int i = 0; i < ROWS; i++) {
         CASE("engine %d, knob %d", (int)rows[i].index, (int)rows[i].value);
@@ -316,15 +313,13 @@ TEST(orders)
             CHECK(memcmp(bits[i], bits[k], sizeof bits[i]) != 0);
         dnn_clear();
     }
-    tear_down(&t);
 }
 
 /* What comes out of an activation is NaN, where that is asked for, but for the engine that does not care. */
 TEST(nan)
 {
     const clip clips[2] = {{.nan = false}, {.nan = true}};
-    setting t;
-    REQUIRE(dnn_open());
+    OWNED(setting) t;
     set_up(&t, &usual, FORWARD);
     ((float *)t.w.at)[0] = NAN;
     for (int kept = 0; kept < 2; kept++) {
@@ -342,7 +337,6 @@ TEST(nan)
         CHECK(careless);
         dnn_clear();
     }
-    tear_down(&t);
 }
 
 /* Factors keep 10 bits on tensor cores, all of them elsewhere, and in 16 bits what they have. */
@@ -350,8 +344,7 @@ TEST(tf32)
 {
     const float exact = 1 + 0x1p-10f + 0x1p-11f + 0x1p-20f;
     const shape_of s = {1, 4, 1, 1, 4, 1, 1, {1, 1}, {0, 0}, {0, 0}, {1, 1}, 1, NHWC, SOFT_F32};
-    setting t;
-    REQUIRE(dnn_open());
+    OWNED(setting) t;
     set_up(&t, &s, FORWARD);
     for (int i = 0; i < 4; i++) {
         ((float *)t.x.at)[i] = i ? 0 : exact;
@@ -362,12 +355,10 @@ TEST(tf32)
     CHECK(((const float *)t.y.at)[0] == exact);
     run_engine(&t, graph, CORES, 0, -1);
     CHECK(((const float *)t.y.at)[0] == 1 + 0x1p-9f);
-    tear_down(&t);
 }
 
 TEST(end)
 {
-    REQUIRE(dnn_open());
     CHECK(dnn.GetVersion() >= 90000);
     CHECK_HAS(dnn.GetErrorString(CUDNN_STATUS_BAD_PARAM), "BAD_PARAM");
     CHECK_INT(dnn.Destroy(dnn.handle), 0);

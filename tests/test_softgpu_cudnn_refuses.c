@@ -41,7 +41,6 @@ TEST(attributes)
     const int32_t word = 0;
     int64_t got[4], count;
     tensors t = lie_all(&usual);
-    REQUIRE(dnn_open());
     descriptor d = make_tensor_with(X, &t.x, false, 16), other = NULL;
     CASE("of another type");
     CHECK_BAD(dnn.BackendSetAttribute(d, CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_DOUBLE, 1, &one));
@@ -80,13 +79,11 @@ TEST(attributes)
     CASE("a kind of descriptor that is not there");
     CHECK_UNSUPPORTED(dnn.BackendCreateDescriptor(CUDNN_BACKEND_RNG_DESCRIPTOR, &other));
     CHECK_BAD(dnn.BackendCreateDescriptor(CUDNN_BACKEND_TENSOR_DESCRIPTOR, NULL));
-    dnn_clear();
 }
 
 TEST(missing)
 {
     tensors t = lie_all(&usual);
-    REQUIRE(dnn_open());
     for (int i = 0; i < 7; i++) {
         CASE("a window's attribute %d", i);
         CHECK_BAD(dnn.BackendFinalize(make_window(&usual, i)));
@@ -101,7 +98,6 @@ TEST(missing)
     descriptor window = make_window(&usual, -1);
     CHECK_BAD(dnn.BackendSetAttribute(d, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC,
                                       CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &window));
-    dnn_clear();
 }
 
 TEST(wrong_tensors)
@@ -118,7 +114,6 @@ TEST(wrong_tensors)
                 {"alignment", 4, 4, 2, 1, 12, CUDNN_DATA_FLOAT, true},
                 {"less than an element's alignment", 4, 4, 2, 1, 2, CUDNN_DATA_FLOAT, true},
                 {"bytes", 4, 4, 2, 1, 16, CUDNN_DATA_INT8, false}};
-    REQUIRE(dnn_open());
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         const int64_t dim[4] = {2, rows[i].dim, 2, 2}, stride[4] = {8, rows[i].stride, 4, 2}, uid = 1;
         CASE("%s", rows[i].what);
@@ -145,7 +140,6 @@ TEST(shapes)
         int tensor, axis, add;
     } rows[] = {{0, 0, 1}, {0, 1, 1}, {0, 2, 1}, {0, 3, -1}, {1, 0, 1}, {1, 1, 1}, {1, 1, -1},
                 {1, 2, 1}, {1, 3, 1}, {2, 0, 1}, {2, 1, -1}, {2, 2, 1}, {2, 3, -1}};
-    REQUIRE(dnn_open());
     for (int of = FORWARD; of <= WEIGHTS; of++)
         for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
             tensors t = lie_all(&usual);
@@ -219,7 +213,6 @@ TEST(graphs)
         {.name = "a bias of another size", .bad_bias = true, .bad = true},
         {.name = "a step behind a gradient", .of = WEIGHTS},
     };
-    REQUIRE(dnn_open());
     CASE("nothing is wrong");
     CHECK_INT(try_graph(&(wrong){.of = FORWARD}), 0);
     dnn_clear();
@@ -274,7 +267,6 @@ TEST(engines)
 {
     static const cudnnBackendKnobType_t types[2] = {CUDNN_KNOB_TYPE_TILEK, CUDNN_KNOB_TYPE_TILEK};
     static const int64_t values[2] = {2, 9};
-    REQUIRE(dnn_open());
     descriptor graph = make_usual_graph();
     CASE("an engine that is not there");
     CHECK_UNSUPPORTED(dnn.BackendFinalize(make_engine(graph, 1000)));
@@ -291,13 +283,11 @@ TEST(engines)
     CASE("no plan");
     descriptor config = dnn_finish(make_config(dnn_finish(make_engine(graph, UNPLANNED)), 0, NULL, NULL));
     CHECK_UNSUPPORTED(dnn.BackendFinalize(make_plan(config)));
-    dnn_clear();
 }
 
 /* Configurations that the heuristics list can be made again, from what is told of them. */
 TEST(told)
 {
-    REQUIRE(dnn_open());
     descriptor configs[MOST_LISTED], graph = make_usual_graph();
     const int count = list_configs(graph, CUDNN_HEUR_MODE_A, configs);
     CHECK(count > 5);
@@ -339,7 +329,6 @@ TEST(told)
     int64_t some = 0;
     CHECK_BAD(dnn.BackendGetAttribute(configs[0], CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1,
                                       &some, &configs[1]));
-    dnn_clear();
 }
 
 /* --- calls ----------------------------------------------------------------------------------------------------- */
@@ -356,7 +345,6 @@ TEST(calls)
     static const int64_t uids[3] = {X, WEI, Y};
     void *const right[3] = {memory, memory + BYTES, memory + 2 * BYTES}, *const workspace = memory + 3 * BYTES;
     void *moved[3];
-    REQUIRE(dnn_open());
     descriptor graph = make_usual_graph(),
                config = dnn_finish(make_config(dnn_finish(make_engine(graph, SPLIT)), 0, NULL, NULL)),
                plan = dnn_finish(make_plan(config));
@@ -407,7 +395,6 @@ TEST(calls)
     CHECK_INT(execute(plan, 3, uids, right, workspace), CUDNN_STATUS_EXECUTION_FAILED);
     unsetenv("SOFTGPU_CUDNN_FAILS");
     rig.tasks = 0;
-    dnn_clear();
 }
 
 TEST(packs)
@@ -415,7 +402,6 @@ TEST(packs)
     static char memory[64];
     static const int64_t uids[2] = {1, 1};
     void *const data[2] = {memory, memory};
-    REQUIRE(dnn_open());
     for (int more = 0; more < 2; more++) {
         CASE("%s", more ? "one uid twice" : "fewer uids than addresses");
         descriptor d = dnn_make(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);

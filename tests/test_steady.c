@@ -214,13 +214,13 @@ static void check_steps(int32_t team, const char *model, brasa_session_options o
 {
     static float images[BATCH * MOST_INPUTS];
     static const int32_t labels[BATCH] = {3, 7};
-    brasa_context *ctx = NULL;
+    OWNED(brasa_context) *ctx = NULL;
     brasa_session *s = NULL;
     float loss = 0;
     for (int i = 0; i < BATCH * MOST_INPUTS; i++)
         images[i] = (float)(i % 17) / 17;
     CHECK_STATUS(brasa_context_new(&SIZED(brasa_context_options, .threads = team), &ctx), BRASA_OK);
-    brasa_graph *g = brasa_graph_new(ctx);
+    OWNED(brasa_graph) *g = brasa_graph_new(ctx);
     o.batch = BATCH;
     o.schedule = "step every=9";
     CHECK_STATUS(brasa_model_build(g, model, 0), BRASA_OK);
@@ -247,8 +247,6 @@ static void check_steps(int32_t team, const char *model, brasa_session_options o
                 test_fail(__FILE__, __LINE__, "%s was called %d times in %d steps", names[i], seen[i], STEPS);
     }
     brasa_session_free(s);
-    brasa_graph_free(g);
-    brasa_context_free(ctx);
 }
 
 TEST(steps_only_run)

@@ -183,7 +183,7 @@ TEST(same_as_one)
         CASE("%s", n->name);
         if (isa_available() == ISA_ANY)
             SKIP("needs AVX2");
-        brasa_context *ctx = context_of(2);
+        OWNED(brasa_context) *ctx = context_of(2);
         const brasa_status first = compile(&one, ctx, n, 1), second = compile(&two, ctx, n, 2);
         CHECK_STATUS(first, BRASA_OK);
         CHECK_STATUS(second, BRASA_OK);
@@ -198,6 +198,5 @@ TEST(same_as_one)
         }
         proof_free(&one);
         proof_free(&two);
-        brasa_context_free(ctx);
     }
 }

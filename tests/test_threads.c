@@ -61,9 +61,8 @@ TEST(denormals_in_the_pool)
     const int threads = 3;
     unsigned before = fp_state();
     CHECK(denormals_live_everywhere(threads));
-    brasa_context *ctx = NULL;
+    OWNED(brasa_context) *ctx = context_of(0);
     threads_state saved;
-    CHECK_STATUS(brasa_context_new(NULL, &ctx), BRASA_OK);
     CHECK_STATUS(threads_enter(ctx, threads, &saved), BRASA_OK);
     bool inside = denormals_live();
     threads_leave(saved, threads);
@@ -74,7 +73,6 @@ TEST(denormals_in_the_pool)
 #else
     (void)inside;
 #endif
-    brasa_context_free(ctx);
 }
 
 /* A network whose first product is denormal: dense with all weights 1 on inputs of 1e-40. */
@@ -83,10 +81,9 @@ TEST(denormals_in_a_step)
 #if !defined(__x86_64__) && !defined(__aarch64__)
     SKIP("denormals are not flushed on this machine");
 #endif
-    brasa_context *ctx = NULL;
-    CHECK_STATUS(brasa_context_new(&SIZED(brasa_context_options, .threads = 2), &ctx), BRASA_OK);
-    brasa_graph *g = brasa_graph_new(ctx);
-    brasa_session *s = NULL;
+    OWNED(brasa_context) *ctx = context_of(2);
+    OWNED(brasa_graph) *g = brasa_graph_new(ctx);
+    OWNED(brasa_session) *s = NULL;
     brasa_tensor x = brasa_apply(brasa_input_vector(g, "x", 1), "dense 1 bias=no init=one");
     brasa_output(x, "product");
     brasa_classify(x, 2);
@@ -108,9 +105,6 @@ TEST(denormals_in_a_step)
     CHECK_INT(fp_state(), before);
     _mm_setcsr(_mm_getcsr() & ~0x8000u);
 #endif
-    brasa_session_free(s);
-    brasa_graph_free(g);
-    brasa_context_free(ctx);
 }
 
 /* --- small work ------------------------------------------------------------------------------------------------ */
@@ -118,8 +112,7 @@ TEST(denormals_in_a_step)
 /* The most threads that a node of a training step runs on, of three. */
 static int threads_used(const char *model, int batch)
 {
-    brasa_context *ctx = NULL;
-    brasa_context_new(&SIZED(brasa_context_options, .threads = 3), &ctx);
+    brasa_context *ctx = context_of(3);
     brasa_graph *g = brasa_graph_new(ctx);
     brasa_session *s = NULL;
     const brasa_session_options o = {.size = sizeof o, .batch = batch, .optimizer = "sgd lr=0.1", .plan_only = true};

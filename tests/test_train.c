@@ -3,11 +3,12 @@
 #define _GNU_SOURCE
 #include "trainings.h"
 
+AROUND_EACH(start, stop)
+
 /* --- figures ------------------------------------------------------------------------------------------------- */
 
 TEST(metrics_count)
 {
-    start();
     pool p = {.ctx = ctx};
     metrics m;
     REQUIRE(metrics_init(&m, &p, 7) == BRASA_OK);
@@ -39,14 +40,12 @@ TEST(metrics_count)
     REQUIRE(metrics_init(&m, &p, MOST_CONFUSED + 1) == BRASA_OK);
     CHECK(!m.confusion);
     pool_free(&p);
-    stop();
 }
 
 /* --- what a run leaves behind -------------------------------------------------------------------------------- */
 
 TEST(trains_and_records)
 {
-    start();
     heard l;
     train_result r, again;
     train_options o = plain(&l, run_folder("a"));
@@ -114,13 +113,11 @@ TEST(trains_and_records)
     CASE("a folder that has a run");
     CHECK_STATUS(train_run(ctx, &other, &again), BRASA_BAD_ARGUMENT);
     CHECK_HAS(brasa_context_error(ctx), "there is a run already");
-    stop();
 }
 
 /* Every setting comes back from run.json as it was. */
 TEST(settings_come_back)
 {
-    start();
     heard l;
     train_result r;
     train_options o = plain(&l, run_folder("s"));
@@ -170,7 +167,6 @@ TEST(settings_come_back)
     CHECK(!run_has(o.out, "checkpoint-2.safetensors") && run_has(o.out, "checkpoint-3.safetensors") &&
           run_has(o.out, "checkpoint-4.safetensors"));
     run_free(&i);
-    stop();
 }
 
 /* --- going on ------------------------------------------------------------------------------------------------ */
@@ -178,7 +174,6 @@ TEST(settings_come_back)
 /* Stopped after any number of steps, as often as wished, a run ends with the same bits. */
 TEST(resume_is_exact)
 {
-    start();
     heard l;
     train_result r;
     const char *whole = run_folder("whole");
@@ -225,7 +220,6 @@ TEST(resume_is_exact)
     long_one.settings.epochs = 5;
     CHECK_STATUS(train_run(ctx, &long_one, &r), BRASA_OK);
     CHECK(same_file(whole, long_one.out, WEIGHTS_FILE));
-    stop();
 }
 
 /* Changes a file of a run that was stopped; it then must refuse to go on, or say why it goes on otherwise. */
@@ -253,7 +247,6 @@ static void spoil(const char *name, const char *find, const char *put, brasa_sta
 
 TEST(resume_notices_changes)
 {
-    start();
     spoil(RUN_FILE, "\"batch\":50", "\"batch\":40", BRASA_BAD_FILE, "settings are not those");
     spoil(RUN_FILE, "\"deterministic\":false", "\"deterministic\":true ", BRASA_BAD_FILE, "settings are not those");
     spoil(RUN_FILE, "n=520", "n=521", BRASA_BAD_FILE, "the data are not those that the run began with");
@@ -268,13 +261,11 @@ TEST(resume_notices_changes)
     spoil(CHECKPOINT_FILE, "\"done\"", "\"dona\"", BRASA_BAD_FILE, "its note 'done' is missing");
     spoil(CHECKPOINT_FILE, "\"done\":\"2\"", "\"done\":\"x\"", BRASA_BAD_FILE, "its note 'done' is no number");
     spoil(EPOCHS_FILE, "\"epoch\":1", "\"epoch\":2", BRASA_BAD_FILE, "0 epochs, but the checkpoint was made after 1");
-    stop();
 }
 
 /* The rate of each epoch's last step is on record, and stays there when the run goes on. */
 TEST(learning_rates)
 {
-    start();
     heard l;
     train_result r;
     train_options o = plain(&l, run_folder("rates"));
@@ -297,13 +288,11 @@ TEST(learning_rates)
     CHECK_HAS(page, ">Learning rate</figcaption>");
     CHECK_HAS(page, ">0.0125<");
     free(page);
-    stop();
 }
 
 /* It ends with the last epoch of each fold, and of a run that goes on to a later end. */
 TEST(cosine_ends_with_the_last_epoch)
 {
-    start();
     heard l;
     train_result r;
     train_options o = plain(&l, run_folder("cosine"));
@@ -331,12 +320,10 @@ TEST(cosine_ends_with_the_last_epoch)
     folds.settings.epochs = 1;
     CHECK_STATUS(train_run(ctx, &folds, &r), BRASA_OK);
     CHECK_CLOSE(l.last.learning_rate, 0.025, 1e-12);
-    stop();
 }
 
 TEST(resume_drops_a_torn_line)
 {
-    start();
     heard l;
     train_result r;
     const char *whole = run_folder("whole");
@@ -361,13 +348,11 @@ TEST(resume_drops_a_torn_line)
         lines += text[i] == '\n';
     CHECK_INT(lines, 3);
     free(text);
-    stop();
 }
 
 /* Samples are split in their order; those that train are shuffled in each epoch all the same, by the seed. */
 TEST(no_shuffle_is_for_the_split)
 {
-    start();
     heard l;
     train_result r;
     const char *runs[] = {run_folder("first"), run_folder("seed-1"), run_folder("seed-2")};
@@ -387,14 +372,12 @@ TEST(no_shuffle_is_for_the_split)
     }
     CHECK(same_file(runs[1], runs[2], SPLIT_FILE));
     CHECK(!same_file(runs[1], runs[2], WEIGHTS_FILE));
-    stop();
 }
 
 /* --- folds, patience, weights -------------------------------------------------------------------------------- */
 
 TEST(folds)
 {
-    start();
     heard l;
     train_result r;
     train_options o = plain(&l, run_folder("folds"));
@@ -439,12 +422,10 @@ TEST(folds)
     CHECK_STATUS(train_run(ctx, &next, &r), BRASA_OK);
     CHECK_INT(l.count[TRAIN_STEP], 2 * 6 * 8 - 5);
     CHECK_CLOSE(r.accuracy, sum, 1e-8);
-    stop();
 }
 
 TEST(patience_and_keep)
 {
-    start();
     heard l;
     train_result r;
     train_options o = plain(&l, run_folder("p"));
@@ -466,13 +447,11 @@ TEST(patience_and_keep)
     all.settings.keep = NULL;
     CHECK_STATUS(train_run(ctx, &all, &r), BRASA_OK);
     CHECK(isnan(r.accuracy) && run_has(all.out, WEIGHTS_FILE));
-    stop();
 }
 
 /* Weights of another number of classes: all but the head is taken. */
 TEST(weights_with_another_head)
 {
-    start();
     heard l;
     train_result r;
     char weights[500], csv[4000] = "";
@@ -499,12 +478,10 @@ TEST(weights_with_another_head)
     two.settings.model = net();
     CHECK_STATUS(train_run(ctx, &two, &r), BRASA_BAD_FILE);
     CHECK_HAS(brasa_context_error(ctx), "missing");
-    stop();
 }
 
 TEST(freeze)
 {
-    start();
     heard l;
     train_result r;
     char weights[500];
@@ -525,5 +502,4 @@ TEST(freeze)
     tuned.out = run_folder("v");
     CHECK_STATUS(train_run(ctx, &tuned, &r), BRASA_NOT_FOUND);
     CHECK_HAS(brasa_context_error(ctx), "no parameter is called 'fx1.*'");
-    stop();
 }

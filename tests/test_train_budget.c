@@ -3,9 +3,10 @@
 #define _GNU_SOURCE
 #include "trainings.h"
 
+AROUND_EACH(start, stop)
+
 TEST(batch_in_parts)
 {
-    start();
     heard l;
     train_result r;
     const char *whole = run_folder("whole"), *divided = run_folder("divided"), *cut = run_folder("cut");
@@ -62,13 +63,11 @@ TEST(batch_in_parts)
     CHECK_STATUS(train_run(ctx, &next, &r), BRASA_OK);
     CHECK(l.parts > 2);
     CHECK(same_file(divided, cut, WEIGHTS_FILE));
-    stop();
 }
 
 /* The parts of a run that goes on are those of its checkpoint while they fit, whatever the budget is then. */
 TEST(another_budget_later)
 {
-    start();
     heard l;
     train_result r;
     const char *whole = run_folder("whole"), *cut = run_folder("cut");
@@ -99,13 +98,11 @@ TEST(another_budget_later)
         CHECK_INT(i.settings.mem, next.settings.mem);
         run_free(&i);
     }
-    stop();
 }
 
 /* What is refused says which batch fits: that one does, and none that is larger. */
 TEST(memory_refusals)
 {
-    start();
     heard l;
     train_result r;
     char path[300];
@@ -155,13 +152,11 @@ TEST(memory_refusals)
     none.settings.mem = 10000;
     CHECK_STATUS(train_run(ctx, &none, &r), BRASA_BAD_ARGUMENT);
     CHECK_HAS(brasa_context_error(ctx), "not even one sample fits");
-    stop();
 }
 
 /* Evaluation within a budget takes as many samples at once as fit, and tells the same. */
 TEST(evaluation_within_a_budget)
 {
-    start();
     heard l;
     train_result r;
     char path[300];
@@ -198,5 +193,4 @@ TEST(evaluation_within_a_budget)
     CHECK_HAS(brasa_context_error(ctx), " MB at batch 48: not even one sample fits 10.0 KB");
     trained_close(&t);
     pool_free(&p);
-    stop();
 }

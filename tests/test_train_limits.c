@@ -6,6 +6,8 @@
 #include <fcntl.h>
 #include <sys/file.h>
 
+AROUND_EACH(start, stop)
+
 /* --- alarms -------------------------------------------------------------------------------------------------- */
 
 /* Letters with only the classes of `labels`, each in turn, of 13 samples a class. */
@@ -46,7 +48,6 @@ static const char *two_classes(const char *name, bool apart)
 
 TEST(class_weights)
 {
-    start();
     heard l;
     train_result r;
     const char *balanced = run_folder("balanced"), *equal = run_folder("equal"), *given = run_folder("given");
@@ -84,12 +85,10 @@ TEST(class_weights)
         CHECK_STATUS(train_run(ctx, &o, &r), BRASA_BAD_ARGUMENT);
         CHECK_HAS(brasa_context_error(ctx), wrong[i][1]);
     }
-    stop();
 }
 
 TEST(alarms)
 {
-    start();
     heard l;
     train_result r;
     CASE("a rate that the dialect makes useless");
@@ -148,7 +147,6 @@ TEST(alarms)
     few.settings.data = two_classes("few.csv", false);
     CHECK_STATUS(train_run(ctx, &few, &r), BRASA_OK);
     CHECK_HAS(l.alarms, "gives 87.50 %, with luck 93.75 %)");
-    stop();
 }
 
 static int count_in(const char *run, const char *name, const char *part)
@@ -165,7 +163,6 @@ static int count_in(const char *run, const char *name, const char *part)
 /* Each stays on record, once, where it belongs, whatever happens to the run. */
 TEST(alarms_stay)
 {
-    start();
     heard l;
     train_result r;
     CASE("a run that goes on");
@@ -205,7 +202,6 @@ TEST(alarms_stay)
     CHECK_STATUS(train_run(ctx, &o, &r), BRASA_OK);
     CHECK_INT(l.last.epoch, 3);
     CHECK_HAS(l.alarms, "after epoch 3 the accuracy is ");
-    stop();
 }
 
 /* The first labels of an IDX file; its pictures are of 28 x 28. */
@@ -234,7 +230,6 @@ static const char *put_digits(const unsigned char *labels, int count)
 /* Labels that the network or the run does not have. CIFAR's, which have a range, are in test_data_sets.c. */
 TEST(labels_out_of_range)
 {
-    start();
     heard l;
     train_result r;
     char path[300];
@@ -278,12 +273,10 @@ TEST(labels_out_of_range)
     more.settings.weights = path;
     CHECK_STATUS(train_run(ctx, &more, &r), BRASA_OK);
     CHECK_HAS(l.notes, "'fc3.weight' (2x22 F32, not 26x22 F32)");
-    stop();
 }
 
 TEST(numbers_that_are_not_finite)
 {
-    start();
     heard l;
     train_result r;
     static const char deep[] = "input 16\ndense 9 name=a\ndense 9 name=c\ndense 9 name=d\ndense 9 name=e\n"
@@ -322,7 +315,6 @@ TEST(numbers_that_are_not_finite)
         bad += !(fabsf(bias[i]) < 1);
     CHECK_INT(bad, 0);
     trained_close(&t);
-    stop();
 }
 
 /* --- what does not fit, and running out of memory ------------------------------------------------------------ */
@@ -347,7 +339,6 @@ TEST(refusals)
         {"weights", {.model = "letter_mlp", .data = "synth:letter,n=52", .weights = "/nope"}, "/nope: No such file"},
         {"no tests", {.model = "letter_mlp", .data = "synth:letter,n=52", .split = "all", .patience = 2}, "patience"},
     };
-    start();
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         heard l = {0};
         train_result r;
@@ -364,13 +355,11 @@ TEST(refusals)
     train_options o = {.resume = in_folder("nothing")};
     CHECK_STATUS(train_run(ctx, &o, &r), BRASA_BAD_FILE);
     CHECK_HAS(brasa_context_error(ctx), "No such file");
-    stop();
 }
 
 /* A training that does not come to its first step takes its folder back, but nothing that was there before it. */
 TEST(nothing_is_left_behind)
 {
-    start();
     heard l;
     train_result r;
     char path[500];
@@ -410,7 +399,6 @@ TEST(nothing_is_left_behind)
     CHECK_STATUS(train_run(ctx, &next, &r), BRASA_WRONG_STATE);
     CHECK(run_has(whole.out, RUN_FILE) && run_has(whole.out, CHECKPOINT_FILE) && run_has(whole.out, SPLIT_FILE));
     close(lock);
-    stop();
 }
 
 /* A plan writes nothing, and tells when there is no memory for it. */

@@ -107,19 +107,16 @@ static void check_layers(const family *f, const op_case *c, size_t count, int mo
         SKIP("needs AVX2");
     }
     for (size_t i = 0; i < count; i++) {
-        graph g;
-        proof ref;
+        OWNED(graph) g = {0};
+        OWNED(proof) ref = {0};
         const brasa_status status = make_reference(all, &c[i], &g, &ref);
         for (int threads = 1; threads <= 4; threads += more) {
             CASE("'%s' on %s, %d threads", c[i].layer, c[i].in, threads);
             CHECK_STATUS(status, BRASA_OK);
-            brasa_context *ctx = context_of(threads);
+            OWNED(brasa_context) *ctx = context_of(threads);
             if (status == BRASA_OK)
                 CHECK_INT(check_layer(ctx, f, &c[i], &ref), f->outputs - !!strstr(c[i].layer, "bias=no"));
-            brasa_context_free(ctx);
         }
-        proof_free(&ref);
-        graph_clear(&g);
     }
     brasa_context_free(all);
 }
