@@ -1,20 +1,15 @@
-/* data_files.h - for tests of data sets: a tree of files of their own, removed at the end, and files of every format.
+/* data_files.h - for tests of data sets: a tree of files in the folder of files.h, and files of every format.
  */
 #ifndef TEST_DATA_FILES_H
 #define TEST_DATA_FILES_H
 
+#include "files.h"
 #include "test.h"
 
 #include "data/codec.h"
 #include "data/source.h"
 
-#include <ftw.h>
 #include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 #ifdef BRASA_ZLIB
 #include <zlib.h>
 #endif
@@ -22,34 +17,15 @@
 #include <spng.h>
 #endif
 
-static char tree[200];
-
-static int remove_one(const char *path, const struct stat *st, int kind, struct FTW *where)
-{
-    (void)st, (void)kind, (void)where;
-    return remove(path);
-}
-
-static void remove_tree(void)
-{
-    nftw(tree, remove_one, 16, FTW_DEPTH | FTW_PHYS);
-}
-
 /* A path in the tree; the text holds until the eighth call from here. */
 static inline const char *in_tree(const char *format, ...) BRASA_PRINTF(1, 2);
 static inline const char *in_tree(const char *format, ...)
 {
     static char paths[8][512];
     static int turn;
-    if (!tree[0]) {
-        const char *parent = getenv("TMPDIR");
-        snprintf(tree, sizeof tree, "%.150s/brasa-data-XXXXXX", parent ? parent : "/tmp");
-        if (!mkdtemp(tree))
-            perror(tree);
-        atexit(remove_tree);
-    }
+    make_folder();
     char *path = paths[turn++ % 8];
-    const int used = snprintf(path, sizeof paths[0], "%s/", tree);
+    const int used = snprintf(path, sizeof paths[0], "%s/", folder);
     va_list args;
     va_start(args, format);
     vsnprintf(path + used, sizeof paths[0] - (size_t)used, format, args);
@@ -62,14 +38,12 @@ static inline void put_file(const char *path, const void *data, size_t bytes)
 {
     char above[512];
     snprintf(above, sizeof above, "%s", path);
-    for (char *slash = strchr(above + strlen(tree) + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+    for (char *slash = strchr(above + strlen(folder) + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
         *slash = '\0';
         mkdir(above, 0777);
         *slash = '/';
     }
-    FILE *f = fopen(path, "wb");
-    if (!f || fwrite(data, 1, bytes, f) != bytes || fclose(f) != 0)
-        perror(path);
+    write_file(path, data, bytes);
 }
 
 static inline void put_text(const char *path, const char *text)
@@ -197,9 +171,9 @@ OWNER(dataset, **x, dataset_close(*x))
 static inline const char *real_data(const char *name)
 {
     static char path[512];
-    const char *folder = getenv("BRASA_DATA");
-    snprintf(path, sizeof path, "%s/%s", folder ? folder : "", name);
-    return folder && access(path, R_OK) == 0 ? path : NULL;
+    const char *from = getenv("BRASA_DATA");
+    snprintf(path, sizeof path, "%s/%s", from ? from : "", name);
+    return from && access(path, R_OK) == 0 ? path : NULL;
 }
 
 #endif

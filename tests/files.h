@@ -3,6 +3,7 @@
 #define TEST_FILES_H
 
 #include <dirent.h>
+#include <ftw.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,17 +13,26 @@
 
 static char folder[200];
 
-static void remove_folder(void)
+static inline int remove_one(const char *path, const struct stat *st, int type, struct FTW *f)
 {
-    char path[500];
-    DIR *list = opendir(folder);
-    for (struct dirent *e; list && (e = readdir(list));) {
-        snprintf(path, sizeof path, "%s/%s", folder, e->d_name);
-        remove(path);
-    }
-    if (list)
-        closedir(list);
-    rmdir(folder);
+    (void)st, (void)type, (void)f;
+    return remove(path);
+}
+
+static inline void remove_folder(void)
+{
+    nftw(folder, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+static inline void make_folder(void)
+{
+    const char *parent = getenv("TMPDIR");
+    if (folder[0])
+        return;
+    snprintf(folder, sizeof folder, "%.150s/brasa-test-XXXXXX", parent ? parent : "/tmp");
+    if (!mkdtemp(folder))
+        perror(folder);
+    atexit(remove_folder);
 }
 
 /* The path of a file in the folder; the text holds until the fourth call from here. */
@@ -30,28 +40,27 @@ static inline const char *in_folder(const char *name)
 {
     static char paths[4][300];
     static int turn;
-    if (!folder[0]) {
-        const char *parent = getenv("TMPDIR");
-        snprintf(folder, sizeof folder, "%.150s/brasa-test-XXXXXX", parent ? parent : "/tmp");
-        if (!mkdtemp(folder))
-            perror(folder);
-        atexit(remove_folder);
-    }
+    make_folder();
     char *path = paths[turn++ % 4];
     snprintf(path, sizeof paths[0], "%s/%s", folder, name);
     return path;
 }
 
-/* Files in the folder. */
-static inline int files_there(void)
+/* Files in a folder, and in the test's. */
+static inline int files_in(const char *place)
 {
     int count = 0;
-    DIR *list = opendir(folder);
+    DIR *list = opendir(place);
     for (struct dirent *e; list && (e = readdir(list));)
         count += e->d_name[0] != '.';
     if (list)
         closedir(list);
     return count;
+}
+
+static inline int files_there(void)
+{
+    return files_in(folder);
 }
 
 static inline void write_file(const char *path, const void *data, size_t bytes)

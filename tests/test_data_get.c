@@ -223,13 +223,13 @@ TEST(archives)
     length += put_entry(tar + length, "x/link", '2', "");
     length += put_entry(tar + length, "x/b.txt", '\0', "old way to say file");
     memset(tar + length, 0, 1024);
-    const char *archive = in_tree("tar/x.tar.gz"), *folder = in_tree("out");
+    const char *archive = in_tree("tar/x.tar.gz"), *place = in_tree("out");
     put_text(in_tree("out/keep"), "");
     if (!put_packed(archive, tar, length + 1024)) {
         brasa_context_free(ctx);
         SKIP("no zlib");
     }
-    CHECK_STATUS(get_unpack(ctx, archive, folder), BRASA_OK);
+    CHECK_STATUS(get_unpack(ctx, archive, place), BRASA_OK);
     CHECK_INT(size_of(in_tree("out/a.bin")), 12);
     CHECK_INT(size_of(in_tree("out/escaped.txt")), 10);
     CHECK_INT(size_of(in_tree("out/b.txt")), 19);
@@ -237,12 +237,12 @@ TEST(archives)
     CHECK_INT(size_of(in_tree("out/link")), -1);
     CASE("cut off");
     put_packed(archive, tar, 1100);
-    CHECK_STATUS(get_unpack(ctx, archive, folder), BRASA_BAD_FILE);
+    CHECK_STATUS(get_unpack(ctx, archive, place), BRASA_BAD_FILE);
     CHECK_HAS(ctx->error, "x.tar.gz");
     CASE("not a tar file");
     memset(tar + 124, '9', 11);
     put_packed(archive, tar, length);
-    CHECK_STATUS(get_unpack(ctx, archive, folder), BRASA_BAD_FILE);
+    CHECK_STATUS(get_unpack(ctx, archive, place), BRASA_BAD_FILE);
     CHECK_HAS(ctx->error, "byte 0: not a header");
     brasa_context_free(ctx);
 }

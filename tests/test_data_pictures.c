@@ -420,11 +420,11 @@ TEST(examine_stops)
 
 TEST(real_mnist)
 {
-    const char *folder = real_data("mnist");
+    const char *there = real_data("mnist");
     picture p = {0};
-    if (!folder || !codec_gzip())
+    if (!there || !codec_gzip())
         SKIP("no real data (BRASA_DATA)");
-    OWNED(dataset) *d = opened("idx:%s", folder);
+    OWNED(dataset) *d = opened("idx:%s", there);
     REQUIRE(d);
     CHECK_INT(d->count, 70000);
     CHECK_INT(d->part[1].begin, 60000);
@@ -465,11 +465,11 @@ TEST(real_letter)
 
 TEST(real_fire)
 {
-    const char *folder = real_data("fire");
-    if (!folder || !codec_at(0)->version)
+    const char *there = real_data("fire");
+    if (!there || !codec_at(0)->version)
         SKIP("no real data (BRASA_DATA)");
     dataset_report r = {0};
-    OWNED(dataset) *d = opened("images:%s", folder);
+    OWNED(dataset) *d = opened("images:%s", there);
     REQUIRE(d);
     CHECK_INT(d->count, 266);
     CHECK_TEXT(d->class_name[1], "none");

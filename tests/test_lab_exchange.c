@@ -348,50 +348,39 @@ TEST(arrays_and_batches)
     exchange_close(e);
 }
 
-static int files_in(const char *folder)
-{
-    int count = 0;
-    DIR *d = opendir(folder);
-    for (struct dirent *e; d && (e = readdir(d));)
-        count += e->d_name[0] != '.';
-    if (d)
-        closedir(d);
-    return count;
-}
-
 /* What two cells have in common is made once; what differs is not mixed up. */
 TEST(made_once)
 {
     OWNED(brasa_context) *ctx = context_of(1);
     lab_cell c = cell_of("letter_mlp", "synth:letter,n=260");
     exchange *e, *f;
-    const char *folder = in_tree("once/more");
-    REQUIRE(exchange_open(ctx, folder, &c, &e) == BRASA_OK);
-    const int files = files_in(folder);
+    const char *place = in_tree("once/more");
+    REQUIRE(exchange_open(ctx, place, &c, &e) == BRASA_OK);
+    const int files = files_in(place);
     CHECK_INT(files, 4); /* network, weights, data, batches */
     lab_cell other = c;
     other.batch = 64;
     other.threads = 2;
     other.epochs = 5;
-    REQUIRE(exchange_open(ctx, folder, &other, &f) == BRASA_OK);
-    CHECK_INT(files_in(folder), files);
+    REQUIRE(exchange_open(ctx, place, &other, &f) == BRASA_OK);
+    CHECK_INT(files_in(place), files);
     CHECK_TEXT(f->key, e->key);
     CHECK_TEXT(f->network_hash, e->network_hash);
     CHECK_TEXT(f->data_hash, e->data_hash);
     exchange_close(f);
     other.mem = 300000000; /* who cannot be compared within that may be so within more */
-    REQUIRE(exchange_open(ctx, folder, &other, &f) == BRASA_OK);
-    CHECK_INT(files_in(folder), files);
+    REQUIRE(exchange_open(ctx, place, &other, &f) == BRASA_OK);
+    CHECK_INT(files_in(place), files);
     CHECK(strcmp(f->key, e->key) != 0);
     exchange_close(f);
     other.mem = 0;
     other.optimizer = "sgd lr=0.02 momentum=0.9";
-    REQUIRE(exchange_open(ctx, folder, &other, &f) == BRASA_OK);
-    CHECK_INT(files_in(folder), files);
+    REQUIRE(exchange_open(ctx, place, &other, &f) == BRASA_OK);
+    CHECK_INT(files_in(place), files);
     CHECK(strcmp(f->key, e->key) != 0);
     exchange_close(f);
     other.seed = 6;
-    REQUIRE(exchange_open(ctx, folder, &other, &f) == BRASA_OK);
+    REQUIRE(exchange_open(ctx, place, &other, &f) == BRASA_OK);
     CHECK_TEXT(f->graph, e->graph);
     CHECK_TEXT(f->arrays, e->arrays);
     CHECK_TEXT(f->data_hash, e->data_hash);
@@ -400,7 +389,7 @@ TEST(made_once)
     exchange_close(f);
     other = c;
     other.dialect = "tfkeras"; /* other initial biases */
-    REQUIRE(exchange_open(ctx, folder, &other, &f) == BRASA_OK);
+    REQUIRE(exchange_open(ctx, place, &other, &f) == BRASA_OK);
     CHECK(strcmp(f->graph, e->graph) != 0 && strcmp(f->weights, e->weights) != 0);
     exchange_close(f);
     exchange_close(e);
@@ -437,7 +426,7 @@ TEST(pictures)
           before.st_mtim.tv_nsec == after.st_mtim.tv_nsec);
     /* A folder is read where it is, by its absolute name. */
     char spec[600], here[4096];
-    CHECK(getcwd(here, sizeof here) && chdir(tree) == 0);
+    CHECK(getcwd(here, sizeof here) && chdir(folder) == 0);
     snprintf(spec, sizeof spec, "images:pictures/%s", strrchr(e->pictures, '/') + 1);
     lab_cell in_place = c;
     in_place.data = spec;

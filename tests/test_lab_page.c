@@ -576,13 +576,15 @@ TEST(out_of_memory)
 {
     make_study1(&lab);
     int failures = 0;
-    for (int call = 2;; call += 1 + call / 20) { /* where pieces are allocations of their own there are many */
-        heap memory = {.fail_at = call};
+    for (int call = 1;; call += 1 + call / 20) { /* where pieces are allocations of their own there are many */
+        heap memory = {0};
         brasa_context *ctx;
         kept k = {0};
         const brasa_context_options o = {
             .size = sizeof o, .threads = 1, .alloc = heap_alloc, .release = heap_release, .user = &memory};
         REQUIRE(brasa_context_new(&o, &ctx) == BRASA_OK);
+        memory.calls = 0;
+        memory.fail_at = call;
         pool p = {.ctx = ctx};
         lab_results r = lab.r;
         brasa_status status = results_summarize(&p, &r);

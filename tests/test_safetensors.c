@@ -1,5 +1,5 @@
 /* test_safetensors.c - reading safetensors files: what must be refused, and what must be read. */
-#define _POSIX_C_SOURCE 200809L
+#define _XOPEN_SOURCE 700
 #include "counted.h"
 
 #include "session/safetensors.h"

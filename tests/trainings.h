@@ -8,21 +8,6 @@
 #include "train/record.h"
 #include "train/trained.h"
 
-#include <ftw.h>
-
-static inline int remove_one(const char *path, const struct stat *st, int type, struct FTW *f)
-{
-    (void)st;
-    (void)type;
-    (void)f;
-    return remove(path);
-}
-
-static inline void remove_runs(void)
-{
-    nftw(folder, remove_one, 8, FTW_DEPTH | FTW_PHYS);
-}
-
 /* An empty place for a run. The text stays: one for each name. */
 static inline const char *run_folder(const char *name)
 {
@@ -31,8 +16,6 @@ static inline const char *run_folder(const char *name)
     const char *path = in_folder(name);
     while (paths[i][0] && strcmp(paths[i], path) != 0)
         i++;
-    if (!paths[0][0])
-        atexit(remove_runs);
     nftw(path, remove_one, 8, FTW_DEPTH | FTW_PHYS);
     return strcpy(paths[i], path);
 }
