@@ -24,9 +24,9 @@ static int explain(network *n, const options *o)
         progress_end(&p);
     }
     if (status == BRASA_OK) {
-        int32_t format = o->json ? BRASA_EXPLAIN_JSON : o->tuned ? BRASA_EXPLAIN_TUNING : BRASA_EXPLAIN_TEXT;
-        status = brasa_session_explain(n->session, format, write_stdout, NULL);
-        if (status == BRASA_OK && o->profile && format == BRASA_EXPLAIN_TEXT && printf("\n") > 0)
+        int32_t form = o->json ? BRASA_EXPLAIN_JSON : o->tuned ? BRASA_EXPLAIN_TUNING : BRASA_EXPLAIN_TEXT;
+        status = brasa_session_explain(n->session, form, write_stdout, NULL);
+        if (status == BRASA_OK && o->profile && form == BRASA_EXPLAIN_TEXT && printf("\n") > 0)
             status = brasa_session_explain(n->session, BRASA_EXPLAIN_PROFILE, write_stdout, NULL);
     }
     return status == BRASA_OK ? DONE : complain(FAILED, "%s", brasa_session_error(n->session));

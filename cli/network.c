@@ -112,7 +112,7 @@ double step_flops(const graph *g, const step *s)
 
 static double arg_bytes(const arg *a)
 {
-    return (double)shape_count(&a->shape) * (double)dtype_size(a->type);
+    return (double)shape_count(&a->shape) * (double)dtype_size(a->format.storage);
 }
 
 double step_bytes(const step *s)

@@ -142,25 +142,25 @@ static inline void proof_free(proof *p)
 /* Where element i, counted in the order of the shape, is stored. */
 static inline int64_t proof_place(const value *v, int64_t i)
 {
-    if (layout_plain(&v->layout))
+    if (layout_plain(&v->format.layout))
         return i;
     int64_t index[MAX_RANK];
     for (int d = v->shape.rank - 1; d >= 0; d--) {
         index[d] = i % v->shape.dim[d];
         i /= v->shape.dim[d];
     }
-    return layout_offset(&v->layout, &v->shape, index);
+    return layout_offset(&v->format.layout, &v->shape, index);
 }
 
 /* The same of all elements, far sooner; NULL: where their numbers say. To be freed. */
 static inline int64_t *proof_places(const value *v)
 {
     const shape *s = &v->shape;
-    if (layout_plain(&v->layout))
+    if (layout_plain(&v->format.layout))
         return NULL;
     const int64_t count = shape_count(s), width = s->rank ? s->dim[s->rank - 1] : 1, size = layout_table_size(s);
     int64_t *places = malloc((size_t)(count + 1) * sizeof *places), *table = malloc((size_t)size * sizeof *table);
-    layout_table_fill(&v->layout, s, table);
+    layout_table_fill(&v->format.layout, s, table);
     const int64_t *last = table + size - 1 - (s->rank ? width : 0);
     for (int64_t row = 0; row * width < count; row++) {
         const int64_t base = layout_row_base(s, table, row);
@@ -171,41 +171,19 @@ static inline int64_t *proof_places(const value *v)
     return places;
 }
 
+static inline int64_t proof_plane(const value *v)
+{
+    return storage_plane(v->format.storage, layout_count(&v->format.layout, &v->shape));
+}
+
 static inline double proof_read(const value *v, const void *data, int64_t i)
 {
-    switch (layout_type(&v->layout, v->type)) {
-    case F32:
-        return ((const float *)data)[i];
-    case BF16: {
-        const uint32_t bits = (uint32_t)((const uint16_t *)data)[i] << 16;
-        float x;
-        memcpy(&x, &bits, sizeof x);
-        return x;
-    }
-    case HALVES:
-        return halves_get(data, halves_plane(layout_count(&v->layout, &v->shape)), i);
-    case F64:
-        return ((const double *)data)[i];
-    case I32:
-        return ((const int32_t *)data)[i];
-    case I64:
-        return (double)((const int64_t *)data)[i];
-    }
-    return NAN;
+    return storage_load(v->format.storage, data, proof_plane(v), i);
 }
 
 static inline void proof_write(const value *v, void *data, int64_t i, double x)
 {
-    if (v->layout.halves)
-        halves_set(data, halves_plane(layout_count(&v->layout, &v->shape)), i, (float)x);
-    else if (v->type == F32)
-        ((float *)data)[i] = (float)x;
-    else if (v->type == F64)
-        ((double *)data)[i] = x;
-    else if (v->type == I32)
-        ((int32_t *)data)[i] = (int32_t)x;
-    else
-        ((int64_t *)data)[i] = (int64_t)x;
+    storage_store(v->format.storage, data, proof_plane(v), i, x);
 }
 
 static inline random_stream proof_stream(const char *name)

@@ -95,27 +95,27 @@ static inline void test_close(void)
 }
 
 /* Starts the next case. What a test did before its first CASE is no case, unless it failed. */
-static inline void test_open(const char *format, ...) BRASA_PRINTF(1, 2);
-static inline void test_open(const char *format, ...)
+static inline void test_open(const char *pattern, ...) BRASA_PRINTF(1, 2);
+static inline void test_open(const char *pattern, ...)
 {
     va_list args;
-    va_start(args, format);
+    va_start(args, pattern);
     if (tests.failed || strcmp(tests.name, tests.now->name) != 0)
         test_close();
     int used = snprintf(tests.name, sizeof tests.name, "%s ", tests.now->name);
-    vsnprintf(tests.name + used, sizeof tests.name - (size_t)used, format, args);
+    vsnprintf(tests.name + used, sizeof tests.name - (size_t)used, pattern, args);
     tests.open = true;
     va_end(args);
 }
 
-static inline void test_fail(const char *file, int line, const char *format, ...) BRASA_PRINTF(3, 4);
-static inline void test_fail(const char *file, int line, const char *format, ...)
+static inline void test_fail(const char *file, int line, const char *pattern, ...) BRASA_PRINTF(3, 4);
+static inline void test_fail(const char *file, int line, const char *pattern, ...)
 {
     va_list args;
-    va_start(args, format);
+    va_start(args, pattern);
     tests.open = tests.failed = true;
     printf("%s:%d: %s: ", file, line, tests.name);
-    vprintf(format, args);
+    vprintf(pattern, args);
     printf("\n");
     fflush(stdout);
     va_end(args);

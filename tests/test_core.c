@@ -9,6 +9,7 @@
 #include "core/nearest.h"
 #include "core/pool.h"
 #include "core/shape.h"
+#include "core/storage.h"
 
 #include <locale.h>
 #include <stdint.h>

@@ -17,12 +17,12 @@ static struct {
     activation act;
 } left;
 
-void dense_cuda_layouts(const graph *g, const node *n, layout *in, layout *out)
+void dense_cuda_formats(const graph *g, const node *n, format *in, format *out)
 {
     (void)g, (void)n, (void)in, (void)out;
 }
 
-void dense_cuda_layouts_gradient(const graph *g, const node *n, layout *in, layout *out)
+void dense_cuda_formats_gradient(const graph *g, const node *n, format *in, format *out)
 {
     (void)g, (void)n, (void)in, (void)out;
 }
@@ -81,9 +81,9 @@ static void layer_open(layer *l, which w, int32_t precision, bool bias, activati
     l->opened_with = l->kernel->open(&l->graph, &l->node);
     CHECK((l->opened_with == BRASA_OK) == (l->node.state != NULL));
     if (l->node.state) {
-        layout to_read[3] = {{0}}, to_write[2] = {{0}};
-        l->kernel->layouts(&l->graph, &l->node, to_read, to_write);
-        l->upper = l->node.nin > 2 && to_read[2].bf16;
+        format to_read[3] = {{0}}, to_write[2] = {{0}};
+        l->kernel->formats(&l->graph, &l->node, to_read, to_write);
+        l->upper = l->node.nin > 2 && to_read[2].storage == BF16;
     }
 }
 
@@ -102,7 +102,7 @@ static brasa_status layer_run(layer *l)
     for (int k = 0; k < 2; k++)
         out[k] = (arg){.data = memories[l->out[k]], .shape = l->values[l->out[k]].shape};
     for (int k = 0; k < 3; k++)
-        in[k].type = out[k % 2].type = l->graph.precision == BRASA_BF16 ? BF16 : F32;
+        in[k].format.storage = out[k % 2].format.storage = l->graph.precision == BRASA_BF16 ? BF16 : F32;
     const step s = {.kernel = l->kernel,
                     .node = &l->node,
                     .nin = l->node.nin,

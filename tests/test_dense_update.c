@@ -109,7 +109,7 @@ static void compare(const brasa_session *a, const brasa_session *b, double toler
         const state *st = &a->states[k], *other = session_state(b, st->name);
         if (st->kind == VALUE_COUNTER)
             continue;
-        if (!other || other->bytes != st->bytes || !layout_equal(&st->layout, &other->layout)) {
+        if (!other || other->bytes != st->bytes || !layout_equal(&st->format.layout, &other->format.layout)) {
             test_fail(__FILE__, __LINE__, "%s lies in another layout", st->name);
             continue;
         }
@@ -280,7 +280,7 @@ static int build_layer(graph *g, const layer *l)
         v[k] = graph_value(g, kind, k == 4 ? I64 : g->real, &shapes[k], layer_inputs[k]);
         g->values[v[k]].start = (initializer){START_UNIFORM, -1, 1};
     }
-    g->values[v[2]].layout = l->wei;
+    g->values[v[2]].format.layout = l->wei;
     g->values[v[2]].settled = true;
     const shape each = shape_1(l->K);
     const int bia = graph_value(g, VALUE_PARAM, g->real, &each, "bia");

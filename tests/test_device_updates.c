@@ -56,7 +56,7 @@ static void updating_make(updating *u, const optimizer_def *o, const char *setti
     int in[UPDATE_SLOTS + MAX_SLOTS] = {u->wei, u->grad, u->rate, u->steps}, out[1 + MAX_SLOTS] = {u->wei};
     for (int k = 0; k < u->slots; k++)
         in[UPDATE_SLOTS + k] = out[1 + k] = u->slot[k] = add_state(u, VALUE_SLOT, &s, names[k]);
-    g->values[u->wei].layout = (layout){.bf16 = halves, .halves = halves};
+    g->values[u->wei].format.storage = halves ? SPLIT_F32 : F32;
     g->values[u->wei].settled = true;
     emit_into(g, o->op, "update", attr, UPDATE_SLOTS + u->slots, in, 1 + u->slots, out);
     CHECK_STATUS(pass_select(g, NULL), BRASA_OK);
@@ -86,10 +86,11 @@ static void put(const updating *u, int v, const float *from)
     const value *x = &u->p.graph.values[v];
     const int64_t count = shape_count(&x->shape);
     uint16_t *both = calloc(1, (size_t)x->bytes);
-    for (int64_t i = 0; x->layout.halves && i < count; i++)
+    for (int64_t i = 0; x->format.storage == SPLIT_F32 && i < count; i++)
         halves_set(both, halves_plane(count), i, from[i]);
     CHECK_STATUS(device_copy_in(u->p.graph.ctx, u->there + u->offset[v],
-                                x->layout.halves ? (const void *)both : (const void *)from, (size_t)x->bytes),
+                                x->format.storage == SPLIT_F32 ? (const void *)both : (const void *)from,
+                                (size_t)x->bytes),
                  BRASA_OK);
     free(both);
 }
@@ -102,9 +103,9 @@ static void take(const updating *u, int v, float *to)
     CHECK_STATUS(device_copy_out(u->p.graph.ctx, both, u->there + u->offset[v], (size_t)x->bytes), BRASA_OK);
     for (int64_t i = 0; i < count; i++) {
         const uint32_t bits = (uint32_t)both[i] << 16;
-        if (x->layout.halves)
+        if (x->format.storage == SPLIT_F32)
             to[i] = halves_get(both, halves_plane(count), i);
-        else if (x->layout.bf16)
+        else if (x->format.storage == BF16)
             memcpy(&to[i], &bits, sizeof bits);
         else
             memcpy(&to[i], (const float *)(const void *)both + i, sizeof *to);

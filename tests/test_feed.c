@@ -135,7 +135,7 @@ static float *load_and_train(brasa_context *ctx, brasa_graph *g, const layout *l
     CHECK_STATUS(brasa_session_new(g, &SIZED(brasa_session_options, .batch = 1, .optimizer = "adam"), &s), BRASA_OK);
     CHECK_STATUS(dataset_open(ctx, "synth:cifar10,n=24", &d), BRASA_OK);
     graph *first = &s->programs->graph;
-    first->values[graph_find(first, "image")].layout = *l;
+    first->values[graph_find(first, "image")].format.layout = *l;
     const feeder_options o = {.set = d, .transform = &t, .layout = session_input_layout(s, "image")};
     CHECK_STATUS(feeder_new(ctx, &o, &f), BRASA_OK);
     CHECK_STATUS(loader_new(f, &(loader_options){.list = list, .count = 12, .batch = 5, .train = true}, &from),

@@ -391,7 +391,7 @@ static brasa_status fold_weights(proof *p, brasa_context *ctx, const layout *l, 
         g->values[in[nin]].start = (initializer){START_UNIFORM, k == 5 ? 0.1 : -1, 1};
         nin++;
     }
-    g->values[in[0]].layout = *l;
+    g->values[in[0]].format.layout = *l;
     g->values[in[0]].settled = true;
     const batchnorm_attr attr = {.epsilon = 1e-3, .affine = affine};
     const int like[2] = {in[0], in[nin - 1]};

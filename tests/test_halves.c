@@ -56,12 +56,11 @@ TEST(every_bit)
 
 TEST(bytes)
 {
-    const layout halves = {.bf16 = 1, .halves = 1}, upper = layout_upper(halves);
+    const format split = format_plain(SPLIT_F32), view = format_plain(storage_view(SPLIT_F32));
     const shape s = shape_2(3, 11);
-    CHECK_INT(layout_type(&halves, F32), HALVES);
-    CHECK_INT(layout_type(&upper, F32), BF16);
-    CHECK_INT(layout_bytes(&halves, &s, F32), 2 * 2 * 64);
-    CHECK_INT(layout_bytes(&upper, &s, F32), 2 * 33);
+    CHECK_INT(view.storage, BF16);
+    CHECK_INT(format_bytes(&split, &s), 2 * 2 * 64);
+    CHECK_INT(format_bytes(&view, &s), 2 * 33);
 }
 
 /* --- a device that is none ------------------------------------------------------------------------------------- */
@@ -135,13 +134,12 @@ static void stand_in_make(stand_in *in, const step *s)
     for (int k = 0; k < s->nin + s->nout; k++) {
         const arg *a = k < s->nin ? &s->in[k] : &s->out[k - s->nin];
         in->args[k] = *a;
-        if (a->type != BF16 && a->type != HALVES)
+        const dtype type = a->format.storage;
+        if (type != BF16 && type != SPLIT_F32)
             continue;
         in->floats[k] = malloc((size_t)a->count * sizeof(float));
-        for (int64_t i = 0; i < a->count; i++)
-            in->floats[k][i] = a->type == HALVES ? halves_get(a->data, halves_plane(a->count), i)
-                                                 : float_of((uint32_t)((const uint16_t *)a->data)[i] << 16);
-        in->args[k].type = F32;
+        storage_load_many(type, a->data, storage_plane(type, a->count), 0, a->count, F32, in->floats[k]);
+        in->args[k].format.storage = F32;
         in->args[k].data = in->floats[k];
     }
 }
@@ -158,11 +156,9 @@ static brasa_status stand_in_run(stand_in *in, const step *s)
     for (int k = 0; k < s->nout; k++) {
         const arg *a = &s->out[k];
         const float *x = in->floats[s->nin + k];
-        for (int64_t i = 0; x && i < a->count; i++)
-            if (a->type == HALVES)
-                halves_set(a->data, halves_plane(a->count), i, x[i]);
-            else
-                ((uint16_t *)a->data)[i] = to_even(x[i]);
+        const dtype type = a->format.storage;
+        if (x)
+            storage_store_many(type, a->data, storage_plane(type, a->count), 0, a->count, F32, x);
     }
     for (int k = 0; k < s->nin + s->nout; k++)
         free(in->floats[k]);
@@ -182,11 +178,11 @@ static int weights_of(const op_def *op)
     return op == &dense_op ? 1 : 0;
 }
 
-static void dense_layouts(const graph *g, const node *n, layout *in, layout *out)
+static void dense_formats(const graph *g, const node *n, format *in, format *out)
 {
     (void)g;
     (void)out;
-    in[weights_of(n->op)].bf16 = 1;
+    in[weights_of(n->op)].storage = BF16;
 }
 
 /* Weights that are floats, rounded here as halves are. */
@@ -210,12 +206,11 @@ static bool rounds_slots(const op_def *op)
 }
 
 /* As optimizer.cuh's. */
-static void update_layouts(const graph *g, const node *n, layout *in, layout *out)
+static void update_formats(const graph *g, const node *n, format *in, format *out)
 {
-    const bool halves = g->values[n->in[0]].settled && g->values[n->in[0]].layout.halves;
-    in[0].bf16 = in[0].halves = out[0].bf16 = out[0].halves = halves;
+    in[0].storage = out[0].storage = g->values[n->in[0]].format.storage;
     for (int k = 1; k < n->nout; k++)
-        in[UPDATE_SLOTS + k - 1].bf16 = out[k].bf16 = halves && rounds_slots(n->op);
+        in[UPDATE_SLOTS + k - 1].storage = out[k].storage = rounds_slots(n->op) ? precision_slot(in[0].storage) : F32;
 }
 
 /* Slots that are floats, rounded here as others are when they are stored. */
@@ -257,14 +252,14 @@ static brasa_context *device_new(near_device *d, bool halves)
             continue;
         kernel k = *from;
         if (k.op == &dense_op || k.op == &dense_grad_data_op) {
-            k.layouts = halves ? dense_layouts : NULL;
+            k.formats = halves ? dense_formats : NULL;
             k.run = halves ? run_on_floats : run_rounded;
         }
         if (k.op == &reorder_op)
             k.run = run_on_floats;
         if (optimizer_is(k.op)) {
             k.any_layout = false;
-            k.layouts = update_layouts;
+            k.formats = update_formats;
             k.run = halves ? run_on_floats : update_rounded;
         }
         add_kernel(d, k);
@@ -388,10 +383,10 @@ TEST(learns_the_same)
         run_start(&a, true, options_of(&rows[i]));
         run_start(&b, false, options_of(&rows[i]));
         if (a.s && b.s) {
-            CHECK_INT(state_of(&a, "first.weight")->layout.halves, 1);
-            CHECK_INT(state_of(&a, "second.weight")->layout.halves, 1);
-            CHECK_INT(state_of(&a, "first.bias")->layout.halves, 0);
-            CHECK_INT(state_of(&b, "first.weight")->layout.halves, 0);
+            CHECK_INT(state_of(&a, "first.weight")->format.storage, SPLIT_F32);
+            CHECK_INT(state_of(&a, "second.weight")->format.storage, SPLIT_F32);
+            CHECK_INT(state_of(&a, "first.bias")->format.storage, F32);
+            CHECK_INT(state_of(&b, "first.weight")->format.storage, F32);
             if (strstr(rows[i].optimizer, "sgd") && strstr(rows[i].optimizer, "momentum")) {
                 CHECK_INT(state_of(&a, "first.weight/momentum")->there, 2 * 11 * FEATURES);
                 CHECK_INT(state_of(&a, "first.bias/momentum")->there, 4 * 11);

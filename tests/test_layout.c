@@ -80,7 +80,7 @@ static void pack(const value *v, char *to, const float *from)
     int64_t index[MAX_RANK] = {0}, i = 0;
     memset(to, 0, (size_t)v->bytes);
     do
-        ((float *)(void *)to)[layout_offset(&v->layout, &v->shape, index)] = from[i++];
+        ((float *)(void *)to)[layout_offset(&v->format.layout, &v->shape, index)] = from[i++];
     while (index_next(&v->shape, index));
 }
 
@@ -108,7 +108,7 @@ static int run_with(brasa_context *ctx, const char *model, int batch, const layo
         value *x = &g->values[v];
         if (x->producer >= 0 || x->shape.rank != 4)
             continue;
-        x->layout = x->kind == VALUE_INPUT ? *picture : *weights;
+        x->format.layout = x->kind == VALUE_INPUT ? *picture : *weights;
         x->settled = true;
     }
     CHECK_STATUS(pass_fuse(g), BRASA_OK);

@@ -64,7 +64,7 @@ static void check_sizes(brasa_context *ctx, const op_def *op, const op_case *c)
         for (int d = 0; d < x->shape.rank; d++)
             multiply_exactly(exact, (uint64_t)x->shape.dim[d]);
         CHECK(exact[0] == 0);
-        if (layout_plain(&x->layout))
+        if (layout_plain(&x->format.layout))
             CHECK_INT(x->bytes, exact[1]);
         else
             CHECK((uint64_t)x->bytes >= exact[1]); /* and what its blocks pad */
@@ -107,9 +107,9 @@ static bool took(const kernel *k)
 static bool may_be_part(const arg *a)
 {
     bool fits =
-        a->shape.rank > 1 && (a->shape.dim[0] > 1 || a->layout.permuted) && a->count == shape_count(&a->shape);
-    for (int b = 0; b < a->layout.nblocks; b++)
-        fits = fits && a->layout.axis[b] == 1;
+        a->shape.rank > 1 && (a->shape.dim[0] > 1 || a->format.layout.permuted) && a->count == shape_count(&a->shape);
+    for (int b = 0; b < a->format.layout.nblocks; b++)
+        fits = fits && a->format.layout.axis[b] == 1;
     return fits;
 }
 
@@ -154,9 +154,9 @@ typedef struct spread {
 static spread spread_out(const proof *p, const arg *a, bool part, bool elements)
 {
     spread s = {.arg = *a, .pieces = 1};
-    const int64_t size = (int64_t)dtype_size(a->type);
+    const int64_t size = (int64_t)dtype_size(a->format.storage);
     if (part)
-        s.pieces = a->layout.permuted ? a->count / a->shape.dim[1] : a->shape.dim[0];
+        s.pieces = a->format.layout.permuted ? a->count / a->shape.dim[1] : a->shape.dim[0];
     s.bytes = a->count / s.pieces * size;
     s.far = (s.bytes + 63) / 64 * 64 + GAP;
     if (part) {
@@ -289,7 +289,7 @@ static void compare_proofs(const proof *p, const proof *ref, double tolerance)
 static bool padding_is_zero(const proof *p, int v)
 {
     const value *x = &p->program.graph.values[v];
-    const int64_t size = (int64_t)dtype_size(layout_type(&x->layout, x->type)), stored = x->bytes / size;
+    const int64_t size = (int64_t)dtype_size(x->format.storage), stored = x->bytes / size;
     const int64_t count = proof_count(p, v);
     if (stored == count || x->type == I32)
         return true; /* places and labels in the padding say nothing */
@@ -412,7 +412,7 @@ typedef struct effects {
 static bool could_write_over(const graph *g, const node *n)
 {
     for (int k = 0; k < n->nin; k++)
-        if (n->op->in_place >> k & 1 && g->values[n->in[k]].layout.bf16 == g->values[n->out[0]].layout.bf16)
+        if (n->op->in_place >> k & 1 && g->values[n->in[k]].format.storage == g->values[n->out[0]].format.storage)
             return true;
     return false;
 }

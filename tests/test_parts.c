@@ -306,10 +306,10 @@ static void keep_gradient(void *user, graph *g, int param, int grad)
  * to where a part is and reads the gradient of it there. */
 static void pretend_device(graph *g, bool halves)
 {
-    const layout pictures = {.permuted = 1, .order = {0, 2, 3, 1}, .bf16 = halves};
+    const format pictures = {halves ? BF16 : F32, {.permuted = 1, .order = {0, 2, 3, 1}}};
     for (int v = 0; v < g->nvalues; v++)
         if (g->values[v].kind == VALUE_TEMP && g->values[v].shape.rank == 4)
-            g->values[v].layout = pictures;
+            g->values[v].format = pictures;
     for (int i = 0; i < g->nnodes; i++) {
         node *n = &g->nodes[i];
         kernel *k = pool_get(&g->pool, 1, sizeof *k);

@@ -184,7 +184,7 @@ static int part_faults(const graph *g, int v)
     const int64_t size = (int64_t)dtype_size(p->type), N = p->shape.dim[0];
     const int64_t begin = p->first * size, end = begin + p->bytes / N;
     int faults = p->output || w->whole >= 0 || begin < 0 || end > w->bytes / N || p->offset != w->offset + begin ||
-                 !layout_equal(&p->layout, &w->layout) || w->shape.dim[0] != N;
+                 !layout_equal(&p->format.layout, &w->format.layout) || w->shape.dim[0] != N;
     for (int u = 0; u < v; u++) {
         const value *q = &g->values[u];
         faults += q->whole == p->whole && q->producer >= 0 && p->producer >= 0 &&

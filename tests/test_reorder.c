@@ -93,8 +93,8 @@ static int build_way(graph *g, const kernel *k, const shape *s, int from, int to
     CHECK_STATUS(g->status, BRASA_OK);
     if (n < 0)
         return -1;
-    g->values[v].layout = known[from].layout;
-    g->values[g->nodes[n].out[0]].layout = known[to].layout;
+    g->values[v].format.layout = known[from].layout;
+    g->values[g->nodes[n].out[0]].format.layout = known[to].layout;
     g->nodes[n].kernel = k;
     brasa_status status = k->open ? k->open(g, &g->nodes[n]) : BRASA_OK;
     CHECK_STATUS(status, BRASA_OK);
@@ -106,18 +106,18 @@ static void check_way(brasa_context *ctx, const kernel *k, const shape *s, int f
     graph g;
     graph_init(&g, ctx);
     int n = build_way(&g, k, s, from, to);
-    arg in = {.data = tensors[from], .shape = *s, .type = k->real, .layout = known[from].layout};
-    arg out = {.shape = *s, .type = k->real, .layout = known[to].layout};
-    in.count = layout_count(&in.layout, s);
-    out.count = layout_count(&out.layout, s);
+    arg in = {.data = tensors[from], .shape = *s, .format.storage = k->real, .format.layout = known[from].layout};
+    arg out = {.shape = *s, .format.storage = k->real, .format.layout = known[to].layout};
+    in.count = layout_count(&in.format.layout, s);
+    out.count = layout_count(&out.format.layout, s);
     const size_t bytes = (size_t)out.count * dtype_size(k->real);
     for (int threads = 1; threads <= 3 && n >= 0; threads++) {
         step one = {.nin = 1, .nout = 1, .in = &in, .out = &out, .threads = threads, .state = g.nodes[n].state};
         out.data = room((int64_t)bytes);
         CHECK_STATUS(k->run(&one), BRASA_OK);
         if (memcmp(out.data, tensors[to], bytes) != 0)
-            test_fail(__FILE__, __LINE__, "to %s, %d threads: wrong", layout_print(&out.layout, s->rank, "oihw").text,
-                      threads);
+            test_fail(__FILE__, __LINE__, "to %s, %d threads: wrong",
+                      layout_print(&out.format.layout, s->rank, "oihw").text, threads);
         free(out.data);
     }
     graph_clear(&g);

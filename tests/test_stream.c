@@ -152,7 +152,7 @@ static void compare(const proof *one, const proof *two, const char *name, int v,
     const int64_t count = x->bytes / (int64_t)sizeof(float);
     const float *want = proof_data(one, v), *got = proof_data(two, v);
     float most = 1e-30f, off = 0;
-    CHECK(layout_equal(&x->layout, &y->layout) && y->bytes % x->bytes == 0);
+    CHECK(layout_equal(&x->format.layout, &y->format.layout) && y->bytes % x->bytes == 0);
     for (int64_t n = 0; n < y->bytes / x->bytes; n++, got += count)
         for (int64_t i = 0; i < count; i++) {
             const float d = fabsf(times * got[i] - want[i]);

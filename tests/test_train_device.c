@@ -172,8 +172,8 @@ TEST(parts_that_are_not_finite)
                           .count = 2 * 3 * 4,
                           .sample = 5 * 4,
                           .pixel = 5,
-                          .type = F32,
-                          .layout = {.permuted = pixels, .order = {0, 2, 3, 1}}};
+                          .format.storage = F32,
+                          .format.layout = {.permuted = pixels, .order = {0, 2, 3, 1}}};
         for (int bad = 0; bad < WHOLE; bad++) {
             float values[WHOLE] = {0};
             const int channel = pixels ? bad % 5 : bad % 20 / 4;

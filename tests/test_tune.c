@@ -145,14 +145,15 @@ static brasa_status spoil(const step *s, int64_t *nanoseconds)
         const float *real = s->in[k].data;
         const char *bytes = s->in[k].data;
         double largest = 0;
-        for (int64_t i = 0; s->in[k].type == F32 && i < s->in[k].count; i++)
+        for (int64_t i = 0; s->in[k].format.storage == F32 && i < s->in[k].count; i++)
             largest = !isfinite(real[i]) ? INFINITY : fabsf(real[i]) > largest ? fabsf(real[i]) : largest;
-        for (size_t i = 0; s->in[k].type != F32 && i < (size_t)s->in[k].count * dtype_size(s->in[k].type); i++)
+        for (size_t i = 0;
+             s->in[k].format.storage != F32 && i < (size_t)s->in[k].count * dtype_size(s->in[k].format.storage); i++)
             largest = bytes[i] ? INFINITY : largest;
         CHECK(largest < 10);
     }
     for (int k = 0; k < s->nout; k++)
-        memset(s->out[k].data, 0xFF, (size_t)s->out[k].count * dtype_size(s->out[k].type)); /* NaN, or -1 */
+        memset(s->out[k].data, 0xFF, (size_t)s->out[k].count * dtype_size(s->out[k].format.storage)); /* NaN, or -1 */
     *nanoseconds = 1000;
     return BRASA_OK;
 }

@@ -401,12 +401,12 @@ TEST(layouts)
         state *st = &states[i];
         *st = (state){.name = names[i], .kind = VALUE_PARAM, .type = F32, .shape = shape_4(20, 33, 3, 2)};
         st->stored = st->shape;
-        st->layout = layouts[i];
-        st->bytes = layout_count(&st->layout, &st->shape) * 4;
+        st->format.layout = layouts[i];
+        st->bytes = layout_count(&st->format.layout, &st->shape) * 4;
         offsets[i] = i * (int64_t)sizeof there[0];
         int64_t index[MAX_RANK] = {0};
         for (int k = 0; k < 20 * 33 * 3 * 2; k++, index_next(&st->shape, index))
-            there[i][layout_offset(&st->layout, &st->shape, index)] = (float)k;
+            there[i][layout_offset(&st->format.layout, &st->shape, index)] = (float)k;
     }
     states[LAYOUTS] = (state){.name = "steps", .kind = VALUE_COUNTER, .type = I64, .bytes = 8};
     s.arena = (char *)there;

@@ -39,12 +39,6 @@ int64_t layout_count(const layout *l, const shape *s)
     return count;
 }
 
-int64_t layout_bytes(const layout *l, const shape *s, dtype type)
-{
-    const int64_t count = layout_count(l, s);
-    return (l->halves ? halves_plane(count) : count) * (int64_t)dtype_size(layout_type(l, type));
-}
-
 int64_t layout_offset(const layout *l, const shape *s, const int64_t index[MAX_RANK])
 {
     int64_t offset = 0, rest[MAX_RANK];

@@ -11,7 +11,6 @@
 #ifndef CORE_LAYOUT_H
 #define CORE_LAYOUT_H
 
-#include "core/halves.h"
 #include "core/shape.h"
 
 enum { MAX_BLOCKS = 3 };
@@ -21,8 +20,6 @@ typedef struct layout {
     uint8_t order[MAX_RANK];
     uint8_t nblocks; /* outermost first: OIhw16i16o has the blocks of I, then O */
     uint8_t axis[MAX_BLOCKS], block[MAX_BLOCKS];
-    uint8_t bf16;   /* 1: of what would be floats the upper halves are stored */
-    uint8_t halves; /* 1, and bf16: and the lower ones behind them, so that they are floats still; of state only */
 } layout;
 
 typedef struct layout_text {
@@ -31,7 +28,7 @@ typedef struct layout_text {
 
 static inline bool layout_plain(const layout *l)
 {
-    return !l->permuted && !l->nblocks && !l->bf16;
+    return !l->permuted && !l->nblocks;
 }
 
 /* One axis in blocks: nChw16c is axis 1 in blocks of 16. */
@@ -44,26 +41,11 @@ static inline layout layout_in_blocks(int axis, int block)
     return l;
 }
 
-/* The type that elements of `type` are stored as. */
-static inline dtype layout_type(const layout *l, dtype type)
-{
-    return l->halves ? HALVES : l->bf16 ? BF16 : type;
-}
-
-/* What is kept in halves as a tensor of bf16, by which it may be read in its place; other layouts as they are. */
-static inline layout layout_upper(layout l)
-{
-    l.halves = 0;
-    return l;
-}
-
 bool layout_equal(const layout *a, const layout *b);
 /* Whether the first axis is the outermost and not cut: samples lie whole, one after the other. */
 bool layout_keeps_samples(const layout *l);
 /* Elements stored, the padding of blocks included. */
 int64_t layout_count(const layout *l, const shape *s);
-/* Bytes that elements of `type` take, all included. */
-int64_t layout_bytes(const layout *l, const shape *s, dtype type);
 /* Where element index[] of the shape is stored. */
 int64_t layout_offset(const layout *l, const shape *s, const int64_t index[MAX_RANK]);
 /* Whether two layouts put every element of the shape in the same place, and pad alike: one may be read as the other.

@@ -4,18 +4,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-size_t dtype_size(dtype type)
-{
-    return type == F64 || type == I64 ? 8 : type == BF16 ? 2 : 4;
-}
-
-const char *dtype_name(dtype type)
-{
-    static const char *const names[] = {
-        [F32] = "f32", [F64] = "f64", [I32] = "i32", [I64] = "i64", [BF16] = "bf16", [HALVES] = "halves"};
-    return names[type];
-}
-
 shape shape_1(int64_t a)
 {
     return (shape){.rank = 1, .dim = {a}};

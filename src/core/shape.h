@@ -1,13 +1,10 @@
-/* shape.h - element types, layouts and shapes; every size computed here is checked for overflow. */
+/* shape.h - the sizes of a tensor; every size computed here is checked for overflow. */
 #ifndef CORE_SHAPE_H
 #define CORE_SHAPE_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-
-/* BF16: the upper half of a float; HALVES: both, apart (halves.h) */
-typedef enum dtype { F32, F64, I32, I64, BF16, HALVES } dtype;
 
 enum { MAX_RANK = 6, SHAPE_TEXT_SIZE = 128 };
 
@@ -20,9 +17,6 @@ typedef struct shape {
 typedef struct shape_text {
     char text[SHAPE_TEXT_SIZE];
 } shape_text;
-
-size_t dtype_size(dtype type);
-const char *dtype_name(dtype type);
 
 shape shape_1(int64_t a);
 shape shape_2(int64_t a, int64_t b);

@@ -283,15 +283,15 @@ static brasa_tensor apply_text(graph *g, const brasa_tensor *inputs, int count, 
     return (brasa_tensor){g, graph_apply(g, op, t.name, attr, count, in)};
 }
 
-static brasa_tensor apply_va(graph *g, const brasa_tensor *inputs, int count, const char *format, va_list args)
+static brasa_tensor apply_va(graph *g, const brasa_tensor *inputs, int count, const char *pattern, va_list args)
 {
     char text[MAX_LAYER_TEXT];
-    if (!format) {
+    if (!pattern) {
         graph_stick(g, fail(g->ctx, BRASA_BAD_ARGUMENT, "the text of a layer is NULL"));
         return (brasa_tensor){g, -1};
     }
     const numeric_state locale = numeric_enter();
-    int length = vsnprintf(text, sizeof text, format, args);
+    int length = vsnprintf(text, sizeof text, pattern, args);
     numeric_leave(locale);
     if (length < 0 || (size_t)length >= sizeof text) {
         graph_stick(g, fail(g->ctx, BRASA_BAD_ARGUMENT, "a layer's text is too long: '%.60s...'", text));
@@ -300,19 +300,19 @@ static brasa_tensor apply_va(graph *g, const brasa_tensor *inputs, int count, co
     return apply_text(g, inputs, count, text);
 }
 
-brasa_tensor brasa_apply(brasa_tensor x, const char *format, ...)
+brasa_tensor brasa_apply(brasa_tensor x, const char *pattern, ...)
 {
     graph *g = usable(x);
     if (!g)
         return (brasa_tensor){x.graph, -1};
     va_list args;
-    va_start(args, format);
-    brasa_tensor y = apply_va(g, &x, 1, format, args);
+    va_start(args, pattern);
+    brasa_tensor y = apply_va(g, &x, 1, pattern, args);
     va_end(args);
     return y;
 }
 
-brasa_tensor brasa_apply_n(brasa_graph *g, const brasa_tensor *inputs, int32_t count, const char *format, ...)
+brasa_tensor brasa_apply_n(brasa_graph *g, const brasa_tensor *inputs, int32_t count, const char *pattern, ...)
 {
     if (g && (count < 0 || (count && !inputs)))
         graph_stick(g, fail(g->ctx, BRASA_BAD_ARGUMENT, "a layer of %d inputs was given %s", (int)count,
@@ -325,8 +325,8 @@ brasa_tensor brasa_apply_n(brasa_graph *g, const brasa_tensor *inputs, int32_t c
     if (!g || g->status != BRASA_OK)
         return (brasa_tensor){g, -1};
     va_list args;
-    va_start(args, format);
-    brasa_tensor y = apply_va(g, inputs, count, format, args);
+    va_start(args, pattern);
+    brasa_tensor y = apply_va(g, inputs, count, pattern, args);
     va_end(args);
     return y;
 }

@@ -16,13 +16,12 @@ static brasa_status make_step(program *p, int i)
     for (int k = 0; k < n->nin + n->nout; k++) {
         const value *v = &g->values[k < n->nin ? n->in[k] : n->out[k - n->nin]];
         const value *whole = v->whole < 0 ? v : &g->values[v->whole];
-        const layout l = k < n->nin ? input_layout(g, n, k) : v->layout;
         args[k] = (arg){.shape = v->shape,
-                        .count = layout_count(&v->layout, &v->shape),
-                        .sample = layout_count(&whole->layout, &whole->shape) / (v->shape.rank ? v->shape.dim[0] : 1),
+                        .count = layout_count(&v->format.layout, &v->shape),
+                        .sample = layout_count(&whole->format.layout, &whole->shape) /
+                                  (v->shape.rank ? v->shape.dim[0] : 1),
                         .pixel = v->shape.rank > 1 ? whole->shape.dim[1] : 1,
-                        .type = layout_type(&l, v->type),
-                        .layout = l};
+                        .format = k < n->nin ? input_format(g, n, k) : v->format};
     }
     p->steps[p->nsteps++] = (step){
         .kernel = n->kernel,

@@ -47,7 +47,7 @@ static void put_off(gathering *w, int i)
     for (int k = 0; k < n->nin; k++) {
         const value *v = &w->g->values[n->in[k]];
         w->reads[n->in[k]] = true;
-        w->waiting += v->kind == VALUE_TEMP ? layout_bytes(&v->layout, &v->shape, v->type) : 0;
+        w->waiting += v->kind == VALUE_TEMP ? format_bytes(&v->format, &v->shape) : 0;
     }
     for (int k = 0; k < n->nout; k++)
         w->writes[n->out[k]] = true;

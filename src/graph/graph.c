@@ -81,8 +81,14 @@ int graph_value(graph *g, value_kind kind, dtype type, const shape *s, const cha
     if (!grown || (name && !copy))
         return stick_memory(g);
     g->values = grown;
-    g->values[g->nvalues] =
-        (value){.name = copy, .kind = kind, .type = type, .shape = *s, .producer = -1, .state = -1, .whole = -1};
+    g->values[g->nvalues] = (value){.name = copy,
+                                    .kind = kind,
+                                    .type = type,
+                                    .format = {type},
+                                    .shape = *s,
+                                    .producer = -1,
+                                    .state = -1,
+                                    .whole = -1};
     return g->nvalues++;
 }
 
@@ -128,12 +134,12 @@ static bool inputs_made(const graph *g, int nin, const int *in)
     return true;
 }
 
-brasa_status infer_fail(infer_args *a, const char *format, ...)
+brasa_status infer_fail(infer_args *a, const char *pattern, ...)
 {
     char text[512], shapes[256] = "";
     va_list args;
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
+    va_start(args, pattern);
+    vsnprintf(text, sizeof text, pattern, args);
     va_end(args);
     size_t used = 0;
     for (int i = 0; i < a->nin && used < sizeof shapes; i++)

@@ -16,7 +16,7 @@
 #ifndef GRAPH_GRAPH_H
 #define GRAPH_GRAPH_H
 
-#include "core/layout.h"
+#include "core/format.h"
 #include "core/pool.h"
 #include "core/shape.h"
 #include "graph/dialect.h"
@@ -54,8 +54,8 @@ typedef struct value {
     int producer; /* node index, or -1 */
     int state;    /* of state in a program: its index in the session's table */
     /* set by select, in a program */
-    layout layout;
-    bool settled; /* the layout stands: a node writes or reads it so, or another program does */
+    format format;
+    bool settled; /* the format stands: a node writes or reads it so, or another program does */
     /* set by parts, in a program */
     int whole;     /* the value that it is a part of, or -1 */
     int64_t first; /* of a part: where in the whole it begins, in elements as they are stored */
@@ -86,7 +86,7 @@ typedef struct node {
     void *attr;       /* op->attr_size bytes, or NULL */
     int nin, nout;
     int *in, *out;
-    uint32_t upper; /* bit k: of input k, which is kept in halves, it reads the upper ones; set by select */
+    uint32_t views; /* bit k: input k is read as the storage_view of what it is stored as; set by select */
     int line;       /* of the model file that it comes from, or 0 */
     node_role role;
     activation act; /* applied to output 0 on its way out: set by fuse */
@@ -148,10 +148,11 @@ struct brasa_graph {
 };
 
 /* Of input k as node n reads it. */
-static inline layout input_layout(const graph *g, const node *n, int k)
+static inline format input_format(const graph *g, const node *n, int k)
 {
-    const layout l = g->values[n->in[k]].layout;
-    return k < 32 && n->upper >> k & 1 ? layout_upper(l) : l;
+    format f = g->values[n->in[k]].format;
+    f.storage = k < 32 && n->views >> k & 1 ? storage_view(f.storage) : f.storage;
+    return f;
 }
 
 void graph_init(graph *g, brasa_context *ctx);
@@ -193,6 +194,17 @@ void graph_sweep(graph *g);
 /* Puts the nodes in another order: place k is taken by node order[k]. */
 brasa_status graph_arrange(graph *g, const int *order, int count);
 
+/* --- precision.c: what is stored in fewer bits under graph.precision, on every device ----------------------------
+ */
+
+/* The storage of a value within a step; where it is an operand of a product or a window; where a kernel asks for it
+ * so that is the first to read it, and it comes from outside of the step; and of an optimizer's slot by that of its
+ * parameter. */
+dtype precision_storage(const graph *g, int v);
+dtype precision_product(const graph *g, int v);
+dtype precision_kept(const value *v, dtype asked);
+dtype precision_slot(dtype parameter);
+
 /* --- the passes, in order; each returns BRASA_OK or sets the context's error ------------------------------ */
 
 /* lower.c: `from`, made concrete for a batch and a mode, into the empty graph `to`. */
@@ -210,7 +222,7 @@ brasa_status pass_fuse(graph *g);
 brasa_status pass_recompute(graph *g, bool all);
 /* prune.c: drops nodes that nothing reads. */
 brasa_status pass_prune(graph *g);
-/* select.c: a kernel for each node, a layout for each value, reorders between them. `only`: see
+/* select.c: a kernel for each node, a format for each value, reorders between them. `only`: see
  * brasa_session_options.kernels. */
 brasa_status pass_select(graph *g, const char *only);
 /* parts.c: takes concat and its gradient away where kernels write and read tensors in their place in the whole. */

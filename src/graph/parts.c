@@ -30,7 +30,7 @@ enum { PIXEL_ALIGN = 16 };
 /* Whether channels lie side by side. */
 static bool has_pixels(const value *v)
 {
-    const layout *l = &v->layout;
+    const layout *l = &v->format.layout;
     return l->permuted && !l->nblocks && l->order[0] == 0 && l->order[v->shape.rank - 1] == 1;
 }
 
@@ -38,21 +38,21 @@ static bool has_pixels(const value *v)
 static int64_t place_of(const graph *g, int whole, int part, int64_t start)
 {
     const value *w = &g->values[whole], *p = &g->values[part];
-    const int64_t size = (int64_t)dtype_size(layout_type(&w->layout, w->type)), index[MAX_RANK] = {0, start};
+    const int64_t size = (int64_t)dtype_size(w->format.storage), index[MAX_RANK] = {0, start};
     int64_t block = 1;
-    if (!layout_equal(&w->layout, &p->layout) || w->type != p->type)
+    if (!format_equal(&w->format, &p->format))
         return -1;
-    if (w->layout.permuted) {
+    if (w->format.layout.permuted) {
         const bool aligned = start * size % PIXEL_ALIGN == 0 && w->shape.dim[1] * size % PIXEL_ALIGN == 0;
         return has_pixels(w) && aligned ? start : -1;
     }
-    for (int b = 0; b < w->layout.nblocks; b++) {
-        if (w->layout.axis[b] != 1)
+    for (int b = 0; b < w->format.layout.nblocks; b++) {
+        if (w->format.layout.axis[b] != 1)
             return -1;
-        block *= w->layout.block[b];
+        block *= w->format.layout.block[b];
     }
-    const int64_t first = layout_offset(&w->layout, &w->shape, index);
-    const int64_t sample = layout_count(&w->layout, &w->shape) / w->shape.dim[0];
+    const int64_t first = layout_offset(&w->format.layout, &w->shape, index);
+    const int64_t sample = layout_count(&w->format.layout, &w->shape) / w->shape.dim[0];
     /* kernels find a part aligned as they find other tensors */
     if (p->shape.dim[1] % block || start % block || first * size % PLAN_ALIGN || sample * size % PLAN_ALIGN)
         return -1;
@@ -75,7 +75,7 @@ static bool is_free(const graph *g, int v)
 
 static bool takes(const node *n, unsigned mask, int k, const value *v)
 {
-    const bool single = v->shape.dim[0] == 1 && !v->layout.permuted;
+    const bool single = v->shape.dim[0] == 1 && !v->format.layout.permuted;
     return !n->op->view && (single || (k < 32 && mask & 1u << k));
 }
 
@@ -159,7 +159,7 @@ static brasa_status read_in_place(graph *g, int i)
         const int part = graph_value(g, VALUE_TEMP, g->values[v].type, &g->values[v].shape, NULL);
         if (part < 0)
             return g->status;
-        g->values[part].layout = g->values[v].layout;
+        g->values[part].format = g->values[v].format;
         g->values[part].settled = true;
         make_part(g, part, whole, start);
         start += g->values[v].shape.dim[1];

@@ -318,7 +318,7 @@ brasa_status pass_plan(graph *g, bool in_place, memory_plan *out)
         return fail_memory(g->ctx, (values + nodes) * sizeof *l.blocks);
 
     for (int v = 0; v < g->nvalues; v++)
-        g->values[v].bytes = layout_bytes(&g->values[v].layout, &g->values[v].shape, g->values[v].type);
+        g->values[v].bytes = format_bytes(&g->values[v].format, &g->values[v].shape);
     find_last_readers(g, l.last);
     make_blocks(g, &l, in_place, out, workspace_block);
 
@@ -336,8 +336,7 @@ brasa_status pass_plan(graph *g, bool in_place, memory_plan *out)
     for (int v = 0; v < g->nvalues; v++) {
         value *x = &g->values[v];
         if (l.block[owner(g, v)] >= 0)
-            x->offset = l.blocks[l.block[owner(g, v)]].offset +
-                        x->first * (int64_t)dtype_size(layout_type(&x->layout, x->type));
+            x->offset = l.blocks[l.block[owner(g, v)]].offset + x->first * (int64_t)dtype_size(x->format.storage);
     }
     for (int i = 0; i < g->nnodes; i++)
         out->workspace[i] = workspace_block[i] < 0 ? -1 : l.blocks[workspace_block[i]].offset;

@@ -1,13 +1,12 @@
-/* select.c - a kernel for every node, a layout for every value.
+/* select.c - a kernel for every node, a format for every value.
  *
- * First the kernels: a node takes the first of its list that supports it, and pays. Then the layouts, node by node in
- * order: where the graph has a tuner, it may know a faster kernel now (tune.h); the kernel says in which layouts it
- * reads and writes, and as all are chosen it may look at what its readers want. A value keeps the layout its producer
+ * First the kernels: a node takes the first of its list that supports it, and pays. Then the formats, node by node in
+ * order: where the graph has a tuner, it may know a faster kernel now (tune.h); the kernel says in which formats it
+ * reads and writes, and as all are chosen it may look at what its readers want. A value keeps the format its producer
  * writes; where a reader wants another, a reorder node is placed before it, once for all readers that want the same.
  * Weights have no producer: they take the layout of the first kernel that reads them and keep it for the whole run,
  * with their gradients and the optimizer's slots. So do inputs, and whoever feeds them writes it. Weights that this
- * kernel wants in 16 bits are kept in halves (core/halves.h): as floats, which readers in 16 bits read in their
- * place.
+ * kernel reads as BF16 are kept as SPLIT_F32: readers of BF16 read its first plane in place.
  */
 #include "graph/tune.h"
 #include "device/device.h"
@@ -71,10 +70,11 @@ static brasa_status tune(graph *g, int i)
     return choose(g, n, NULL);
 }
 
-void select_layouts(const graph *g, const node *n, layout *in, layout *out)
+void select_formats(const graph *g, const node *n, format *in, format *out)
 {
-    if (n->kernel->layouts) {
-        n->kernel->layouts(g, n, in, out);
+    formats_plain(g, n, in, out);
+    if (n->kernel->formats) {
+        n->kernel->formats(g, n, in, out);
         return;
     }
     if (!n->kernel->any_layout)
@@ -83,10 +83,10 @@ void select_layouts(const graph *g, const node *n, layout *in, layout *out)
     const layout common = settled_layout(g, n);
     for (int k = 0; k < n->nin; k++)
         if (shape_equal(&g->values[n->in[k]].shape, s))
-            in[k] = common;
+            in[k].layout = common;
     for (int k = 0; k < n->nout; k++)
         if (shape_equal(&g->values[n->out[k]].shape, s))
-            out[k] = common;
+            out[k].layout = common;
 }
 
 typedef struct selection {
@@ -109,12 +109,18 @@ static brasa_status add_node(selection *s, int n)
     return BRASA_OK;
 }
 
-/* The value `v` in another layout: one made before, or a new reorder node's output; -1 on error. */
-static int reordered(selection *s, int v, const layout *l, const char *name, node_role role)
+/* Whether what is stored as `have` is `wanted`, too, read in its place. */
+static bool can_view(dtype have, dtype wanted)
+{
+    return have != wanted && storage_view(have) == wanted;
+}
+
+/* The value `v` in another format: one made before, or a new reorder node's output; -1 on error. */
+static int reordered(selection *s, int v, const format *f, const char *name, node_role role)
 {
     graph *g = s->g;
     for (int i = 0; i < s->nmade; i++)
-        if (s->made[i].from == v && layout_equal(&g->values[s->made[i].to].layout, l))
+        if (s->made[i].from == v && format_equal(&g->values[s->made[i].to].format, f))
             return s->made[i].to;
     int n = emit_like(g, &reorder_op, name, NULL, 1, &v, 1, &v);
     struct reordered *grown = pool_grow(&g->pool, s->made, s->nmade, &s->made_capacity, sizeof *grown);
@@ -122,8 +128,8 @@ static int reordered(selection *s, int v, const layout *l, const char *name, nod
         return -1;
     int out = g->nodes[n].out[0];
     g->nodes[n].role = role;
-    g->nodes[n].upper = g->values[v].layout.halves && l->bf16;
-    g->values[out].layout = *l;
+    g->nodes[n].views = can_view(g->values[v].format.storage, f->storage);
+    g->values[out].format = *f;
     g->values[out].settled = true;
     if (choose(g, &g->nodes[n], NULL) != BRASA_OK)
         return -1;
@@ -139,25 +145,20 @@ static bool may_take(const value *v, const layout *l)
     return v->kind != VALUE_INPUT || (pictures && layout_keeps_samples(l));
 }
 
-/* How a value is kept that nobody has read yet, where its first reader asks for `l`. What comes from outside is
- * exact, and so is what lasts, but for what an optimizer remembers: it may round that. */
-static layout first_layout(const value *v, const layout *l)
+/* How a value is kept that nothing has read yet, where its first reader asks for `f`. */
+static format first_format(const value *v, const format *f)
 {
-    layout kept = may_take(v, l) ? *l : (layout){0};
-    kept.halves = kept.bf16 && v->shape.rank >= 2 && (v->kind == VALUE_PARAM || v->kind == VALUE_BUFFER);
-    kept.bf16 = kept.halves || (kept.bf16 && v->kind == VALUE_SLOT);
-    return kept;
+    return may_take(v, &f->layout) ? (format){precision_kept(v, f->storage), f->layout} : format_plain(v->type);
 }
 
 /* Whether input k of a node can be read as it lies. */
-static bool reads_in_place(node *n, int k, const layout *have, const layout *wanted)
+static bool reads_in_place(node *n, int k, const format *have, const format *wanted)
 {
-    const layout upper = layout_upper(*have);
-    if (layout_equal(have, wanted))
+    if (format_equal(have, wanted))
         return true;
-    if (k >= 32 || !layout_equal(&upper, wanted))
+    if (k >= 32 || !can_view(have->storage, wanted->storage) || !layout_equal(&have->layout, &wanted->layout))
         return false;
-    n->upper |= 1u << k;
+    n->views |= 1u << k;
     return true;
 }
 
@@ -165,17 +166,17 @@ static brasa_status settle(selection *s, int i)
 {
     graph *g = s->g;
     const int nin = g->nodes[i].nin, nout = g->nodes[i].nout;
-    layout *in = pool_get(&g->pool, (size_t)(nin + nout) + 1, sizeof *in), *out = in + nin;
+    format *in = pool_get(&g->pool, (size_t)(nin + nout) + 1, sizeof *in), *out = in + nin;
     if (!in)
         return fail_memory(g->ctx, (size_t)(nin + nout) * sizeof *in);
-    select_layouts(g, &g->nodes[i], in, out);
+    select_formats(g, &g->nodes[i], in, out);
     for (int k = 0; k < nin; k++) {
         int v = g->nodes[i].in[k];
         if (!g->values[v].settled) { /* state, and inputs that nobody has read yet */
-            g->values[v].layout = first_layout(&g->values[v], &in[k]);
+            g->values[v].format = first_format(&g->values[v], &in[k]);
             g->values[v].settled = true;
         }
-        if (reads_in_place(&g->nodes[i], k, &g->values[v].layout, &in[k]))
+        if (reads_in_place(&g->nodes[i], k, &g->values[v].format, &in[k]))
             continue;
         int moved = reordered(s, v, &in[k], g->nodes[i].name, g->nodes[i].role);
         if (moved < 0)
@@ -184,10 +185,10 @@ static brasa_status settle(selection *s, int i)
     }
     for (int k = 0; k < nout; k++) {
         value *v = &g->values[g->nodes[i].out[k]];
-        if (v->settled && !layout_equal(&v->layout, &out[k])) /* state that is rewritten */
-            return fail(g->ctx, BRASA_INTERNAL, "%s '%s': the kernel %s writes a layout that its state does not have",
+        if (v->settled && !format_equal(&v->format, &out[k])) /* state that is rewritten */
+            return fail(g->ctx, BRASA_INTERNAL, "%s '%s': the kernel %s writes a format that its state does not have",
                         g->nodes[i].op->name, g->nodes[i].name, g->nodes[i].kernel->name);
-        v->layout = out[k];
+        v->format = out[k];
         v->settled = true;
     }
     return add_node(s, i);

@@ -37,13 +37,13 @@ static bool add_to_key(void *user, const char *piece, size_t length)
     return true;
 }
 
-static void print(text *x, const char *format, ...) BRASA_PRINTF(2, 3);
-static void print(text *x, const char *format, ...)
+static void print(text *x, const char *pattern, ...) BRASA_PRINTF(2, 3);
+static void print(text *x, const char *pattern, ...)
 {
     char piece[256];
     va_list args;
-    va_start(args, format);
-    const int length = vsnprintf(piece, sizeof piece, format, args);
+    va_start(args, pattern);
+    const int length = vsnprintf(piece, sizeof piece, pattern, args);
     va_end(args);
     if (length < 0 || (size_t)length >= sizeof piece)
         x->cut = true;
@@ -55,7 +55,7 @@ static void print(text *x, const char *format, ...)
 typedef struct place {
     const graph *g;
     const node *n;
-    const layout *usual, *first; /* of inputs and outputs: those that cost nothing, and those of the first kernel */
+    const format *usual, *first; /* of inputs and outputs: those that cost nothing, and those of the first kernel */
 } place;
 
 /* Everything that the time of a node depends on, in words: "conv2d f32 32x64x56x56 64x64x3x3 64 > 32x64x56x56 relu
@@ -72,8 +72,8 @@ static bool describe(const place *p, bool starts, char key[TUNE_KEY_SIZE])
     for (int k = 0; k < n->nin; k++) {
         const value *v = &g->values[n->in[k]];
         print(&x, " %s", shape_print(&v->shape).text);
-        if (!layout_equal(&p->usual[k], &p->first[k]))
-            print(&x, ":%s", layout_print(&p->usual[k], v->shape.rank, "abcdef").text);
+        if (!format_equal(&p->usual[k], &p->first[k]))
+            print(&x, ":%s", layout_print(&p->usual[k].layout, v->shape.rank, "abcdef").text);
     }
     for (int k = 0; k < n->nout; k++)
         print(&x, "%s%s", k ? " " : " > ", shape_print(&g->values[n->out[k]].shape).text);
@@ -244,7 +244,7 @@ static brasa_status save(tuner *t)
 }
 
 /* Measures, and puts the result into the list; *out NULL: it could not be measured here. */
-static brasa_status time_node(tuner *t, graph *g, int i, const layout *usual, choice *c, choice **out)
+static brasa_status time_node(tuner *t, graph *g, int i, const format *usual, choice *c, choice **out)
 {
     *out = NULL;
     if (t->watch && !t->watch(t->user, i, g->nnodes, NULL))
@@ -272,11 +272,11 @@ static brasa_status time_node(tuner *t, graph *g, int i, const layout *usual, ch
 }
 
 /* The layouts that cost nothing: those that tensors have, or will have by the first kernel of the list. */
-static void find_usual(const graph *g, const node *n, const layout *first, layout *usual)
+static void find_usual(const graph *g, const node *n, const format *first, format *usual)
 {
     for (int k = 0; k < n->nin + n->nout; k++) {
         const value *v = &g->values[k < n->nin ? n->in[k] : n->out[k - n->nin]];
-        usual[k] = v->settled || v->kind == VALUE_INPUT ? v->layout : first[k];
+        usual[k] = v->settled || v->kind == VALUE_INPUT ? v->format : first[k];
     }
 }
 
@@ -308,10 +308,10 @@ brasa_status tuner_choose(tuner *t, graph *g, int i, const kernel **best)
     if (n->kernel->isa == ISA_ANY || wanted.count < 2 || flops_of(g, n) < least_flops)
         return BRASA_OK;
     const size_t count = (size_t)(n->nin + n->nout);
-    layout *first = pool_get(&g->pool, 2 * count, sizeof *first), *usual = first + count;
+    format *first = pool_get(&g->pool, 2 * count, sizeof *first), *usual = first + count;
     if (!first)
         return fail_memory(g->ctx, 2 * count * sizeof *first);
-    select_layouts(g, n, first, first + n->nin);
+    select_formats(g, n, first, first + n->nin);
     find_usual(g, n, first, usual);
     const place p = {g, n, usual, first};
     if (!describe(&p, false, key))

@@ -82,9 +82,9 @@ choice *tuner_add(tuner *t, const char *machine, const char *key);
 
 /* --- tune_time.c ------------------------------------------------------------------------------------------------ */
 
-/* Sets nanoseconds of the kernels that c names, on node i; `usual` are the layouts of its inputs and outputs that
+/* Sets nanoseconds of the kernels that c names, on node i; `usual` are the formats of its inputs and outputs that
  * cost nothing. BRASA_NO_KERNEL: there is not room enough. */
-brasa_status tuner_measure(tuner *t, graph *g, int i, const layout *usual, choice *c);
+brasa_status tuner_measure(tuner *t, graph *g, int i, const format *usual, choice *c);
 
 /* Nanoseconds of a clock that only goes forward. */
 int64_t tuner_clock(void);
@@ -111,7 +111,7 @@ brasa_status tune_write_record(const tuner *t, const char *path);
 brasa_status select_try(graph *g, node *n, const kernel *k);
 /* The first kernel of its list that takes a node. */
 brasa_status select_first(graph *g, node *n);
-/* The layouts that the kernel of a node works in: in[] and out[], zeroed before. */
-void select_layouts(const graph *g, const node *n, layout *in, layout *out);
+/* The formats that the kernel of a node works in: fills in[] and out[]. */
+void select_formats(const graph *g, const node *n, format *in, format *out);
 
 #endif

@@ -33,7 +33,7 @@ static const double an_operation = 0.2, a_byte = 4, to_wake = 1000000;
 typedef struct trial {
     node node; /* a copy, opened for this kernel */
     step step;
-    layout *layout; /* of inputs and outputs */
+    format *format; /* of inputs and outputs */
     bool taken;     /* opened, and in the race */
 } trial;
 
@@ -130,7 +130,7 @@ static int rewritten(const node *n, int k)
 static int64_t stored_bytes(const trials *t, const trial *r, int k)
 {
     const value *v = value_of(t, k);
-    return layout_count(&r->layout[k], &v->shape) * (int64_t)dtype_size(v->type);
+    return format_bytes(&r->format[k], &v->shape);
 }
 
 /* A place for each tensor that is large enough for all, and the workspace behind them. */
@@ -182,17 +182,17 @@ static brasa_status open_trial(trials *t, trial *r, const char *name)
     const kernel *k = kernel_find(t->g->ctx, t->n->op, t->g->real, name);
     r->node = *t->n;
     r->node.state = NULL;
-    r->layout = pool_get(&t->pool, (size_t)args + 1, sizeof *r->layout);
+    r->format = pool_get(&t->pool, (size_t)args + 1, sizeof *r->format);
     r->step.in = pool_get(&t->pool, (size_t)args + 1, sizeof *r->step.in);
-    if (!r->layout || !r->step.in)
+    if (!r->format || !r->step.in)
         return fail_memory(t->g->ctx, (size_t)args * sizeof *r->step.in);
     brasa_status status = k ? select_try(t->g, &r->node, k) : BRASA_NO_KERNEL;
     r->taken = status == BRASA_OK;
     if (status != BRASA_OK)
         return status == BRASA_NO_KERNEL ? BRASA_OK : status;
-    select_layouts(t->g, &r->node, r->layout, r->layout + nin);
+    select_formats(t->g, &r->node, r->format, r->format + nin);
     for (int i = nin; i < args; i++)
-        if (value_of(t, i)->settled && !layout_equal(&value_of(t, i)->layout, &r->layout[i]))
+        if (value_of(t, i)->settled && !format_equal(&value_of(t, i)->format, &r->format[i]))
             r->taken = false;
     return BRASA_OK;
 }
@@ -204,14 +204,13 @@ static brasa_status bind_trial(const trials *t, trial *r)
     arg *a = r->step.in;
     for (int k = 0; k < args; k++) {
         const value *v = value_of(t, k);
-        const int64_t count = layout_count(&r->layout[k], &v->shape);
+        const int64_t count = layout_count(&r->format[k].layout, &v->shape);
         a[k] = (arg){.data = t->tuner->room + t->offset[k],
                      .shape = v->shape,
                      .count = count,
                      .sample = count / (v->shape.rank ? v->shape.dim[0] : 1),
                      .pixel = v->shape.rank > 1 ? v->shape.dim[1] : 1,
-                     .type = v->type,
-                     .layout = r->layout[k]};
+                     .format = r->format[k]};
     }
     r->step = (step){.kernel = r->node.kernel,
                      .node = &r->node,
@@ -337,7 +336,7 @@ static brasa_status race_in_pool(const trials *t, int64_t *least, bool *settled)
 
 /* What it costs to bring a tensor from one layout to another. The room is large enough for the tensor twice, in any
  * case where somebody would ask. */
-static brasa_status time_reorder(tuner *t, const value *like, const layout *from, const layout *to, int64_t *least,
+static brasa_status time_reorder(tuner *t, const value *like, const format *from, const format *to, int64_t *least,
                                  bool *settled)
 {
     graph g;
@@ -345,20 +344,20 @@ static brasa_status time_reorder(tuner *t, const value *like, const layout *from
     g.real = like->type;
     trials x = {.tuner = t, .g = &g, .count = 1, .pool = {.ctx = t->ctx}};
     int64_t offset[3];
-    layout both[2] = {*from, *to};
+    format both[2] = {*from, *to};
     arg args[3];
     const int in = graph_value(&g, VALUE_TEMP, like->type, &like->shape, NULL);
     const int n = emit_like(&g, &reorder_op, "tune", NULL, 1, &in, 1, &in);
     brasa_status status = n < 0 ? g.status : BRASA_OK;
     if (status == BRASA_OK) {
-        g.values[in].layout = *from;
-        g.values[g.nodes[n].out[0]].layout = *to;
+        g.values[in].format = *from;
+        g.values[g.nodes[n].out[0]].format = *to;
         status = select_first(&g, &g.nodes[n]);
     }
     if (status == BRASA_OK) {
         x.n = &g.nodes[n];
         x.offset = offset;
-        x.trial[0] = (trial){.node = g.nodes[n], .step = {.in = args}, .layout = both, .taken = true};
+        x.trial[0] = (trial){.node = g.nodes[n], .step = {.in = args}, .format = both, .taken = true};
         place(&x);
         status = make_room(t, x.bytes);
     }
@@ -371,15 +370,15 @@ static brasa_status time_reorder(tuner *t, const value *like, const layout *from
 }
 
 /* Adds to the times what the layouts cost. */
-static brasa_status add_reorders(trials *t, const layout *usual, int64_t *least, bool *settled)
+static brasa_status add_reorders(trials *t, const format *usual, int64_t *least, bool *settled)
 {
     const int nin = t->n->nin, args = nin + t->n->nout;
     brasa_status status = BRASA_OK;
     for (int i = 0; i < t->count; i++)
         for (int k = 0; k < args && t->trial[i].taken && status == BRASA_OK; k++) {
-            const layout *own = &t->trial[i].layout[k];
+            const format *own = &t->trial[i].format[k];
             int64_t took[1] = {0};
-            if (layout_equal(own, &usual[k]))
+            if (format_equal(own, &usual[k]))
                 continue;
             status = time_reorder(t->tuner, value_of(t, k), k < nin ? &usual[k] : own, k < nin ? own : &usual[k],
                                   took, settled);
@@ -388,7 +387,7 @@ static brasa_status add_reorders(trials *t, const layout *usual, int64_t *least,
     return status;
 }
 
-brasa_status tuner_measure(tuner *t, graph *g, int i, const layout *usual, choice *c)
+brasa_status tuner_measure(tuner *t, graph *g, int i, const format *usual, choice *c)
 {
     const int args = g->nodes[i].nin + g->nodes[i].nout;
     int64_t least[MOST_TRIED] = {0};

@@ -90,12 +90,12 @@ brasa_status fused_update_open_ref(graph *g, node *n)
     return choose(g, n, false);
 }
 
-void fused_update_layouts(const graph *g, const node *n, layout *in, layout *out)
+void fused_update_formats(const graph *g, const node *n, format *in, format *out)
 {
-    const layout wei = g->values[n->in[FUSED_WEI]].layout;
+    const format wei = g->values[n->in[FUSED_WEI]].format;
     in[FUSED_WEI] = out[0] = wei;
     for (int k = 0; k < fused_slots(n); k++)
-        in[FUSED_SLOTS + k] = out[1 + k] = wei;
+        in[FUSED_SLOTS + k].layout = out[1 + k].layout = wei.layout;
 }
 
 void fused_part_init(fused_part *p, const step *s)
@@ -120,7 +120,7 @@ void fused_part_init(fused_part *p, const step *s)
 
 static void move_to(arg *a, const arg *whole, int64_t first, int64_t count)
 {
-    a->data = (char *)whole->data + (size_t)first * dtype_size(whole->type);
+    a->data = (char *)whole->data + (size_t)first * dtype_size(whole->format.storage);
     a->count = count;
 }
 
@@ -138,7 +138,7 @@ void fused_part_run(fused_part *p, int64_t first, int64_t count, void *gradient)
 
 int64_t fused_element(const arg *wei, int64_t at)
 {
-    const layout *l = &wei->layout;
+    const layout *l = &wei->format.layout;
     const shape *s = &wei->shape;
     int64_t index[MAX_RANK] = {0}, block[MAX_RANK], number = 0;
     for (int d = 0; d < MAX_RANK; d++)

@@ -38,8 +38,8 @@ static inline int fused_slots(const node *n)
 /* For kernel.open: takes the fastest kernel of the optimizer, or its reference. */
 brasa_status fused_update_open_fast(graph *g, node *n);
 brasa_status fused_update_open_ref(graph *g, node *n);
-/* For kernel.layouts: wei and slots as the weights lie; all others stay as they are. */
-void fused_update_layouts(const graph *g, const node *n, layout *in, layout *out);
+/* For kernel.formats: wei and slots as the weights lie; all others stay as they are. */
+void fused_update_formats(const graph *g, const node *n, format *in, format *out);
 
 /* A step of the optimizer over a part of the weights, for one thread. */
 typedef struct fused_part {

@@ -124,8 +124,7 @@ typedef struct arg {
     int64_t count;  /* elements stored: what the layout pads is included */
     int64_t sample; /* from one sample to the next, in elements: count / N, or more for a part of another tensor */
     int64_t pixel;  /* where channels lie side by side, from one pixel to the next: C, or more for a part */
-    dtype type;
-    layout layout;
+    format format;
 } arg;
 
 /* One node, ready to run: everything was decided before. */
@@ -157,8 +156,9 @@ struct kernel {
     /* Whether it is taken unless the clock says so: false where it is slower than kernels after it on some machines
      * and faster on others. NULL: yes. */
     bool (*pays)(const graph *g, const node *n);
-    /* The layouts it works in. in[] and out[] come plain, one for each input and output. NULL: plain everywhere. */
-    void (*layouts)(const graph *g, const node *n, layout *in, layout *out);
+    /* The formats it works in. in[] and out[], one for each input and output, come plain and stored as their logical
+     * type. NULL: so everywhere. */
+    void (*formats)(const graph *g, const node *n, format *in, format *out);
     /* Works element by element on what is stored, padding included, and makes zero of zeros: any layout will do that
      * all tensors of output 0's shape share. */
     bool any_layout;
@@ -224,6 +224,15 @@ void step_for(const step *s, int64_t items, double work, void (*range)(const ste
         return BRASA_OK;                                                                                             \
     }
 
+/* What in[] and out[] are before kernel.formats sees them. */
+static inline void formats_plain(const graph *g, const node *n, format *in, format *out)
+{
+    for (int k = 0; k < n->nin; k++)
+        in[k] = format_plain(g->values[n->in[k]].type);
+    for (int k = 0; k < n->nout; k++)
+        out[k] = format_plain(g->values[n->out[k]].type);
+}
+
 /* For work element by element: the layout of the first input of output 0's shape that is settled, which decides for
  * all of that shape; plain where there is none. Here, as backends are linked without common.c. */
 static inline layout settled_layout(const graph *g, const node *n)
@@ -232,7 +241,7 @@ static inline layout settled_layout(const graph *g, const node *n)
     for (int k = 0; k < n->nin; k++) {
         const value *v = &g->values[n->in[k]];
         if (v->settled && shape_equal(&v->shape, &g->values[n->out[0]].shape))
-            return layout_upper(v->layout);
+            return v->format.layout;
     }
     return plain;
 }

@@ -62,8 +62,8 @@ static __device__ __forceinline__ void update_piece(const many &m, int k, int64_
 }
 
 static __global__ void __launch_bounds__(MANY_THREADS)
-    update_kernel(const __grid_constant__ many m, const __grid_constant__ RULE_ATTR attr,
-                  const update_source from, const update_range range, int slots)
+    update_kernel(const __grid_constant__ many m, const __grid_constant__ RULE_ATTR attr, const update_source from,
+                  const update_range range, int slots)
 {
     __shared__ rule made;
     if (threadIdx.x == 0)
@@ -101,8 +101,8 @@ static update_range update_range_of(const step *s)
 static bool update_alike(const step *a, const step *b)
 {
     const update_source x = update_source_of(a), y = update_source_of(b);
-    return x.rate == y.rate && x.scale == y.scale && x.steps == y.steps && a->nout == b->nout &&
-           update_is_whole(a) && update_is_whole(b) && memcmp(a->attr, b->attr, sizeof(RULE_ATTR)) == 0;
+    return x.rate == y.rate && x.scale == y.scale && x.steps == y.steps && a->nout == b->nout && update_is_whole(a) &&
+           update_is_whole(b) && memcmp(a->attr, b->attr, sizeof(RULE_ATTR)) == 0;
 }
 
 static void update_add(many *m, const step *s)
@@ -113,9 +113,9 @@ static void update_add(many *m, const step *s)
     m->data[k][1] = s->in[1].data;
     for (int t = 1; t < s->nout; t++)
         m->data[k][1 + t] = s->out[t].data;
-    m->half[k] = (uint8_t)((s->out[0].type == HALVES ? HALF_PARAMETER : 0) |
-                           (s->in[1].type == BF16 ? HALF_GRADIENT : 0) |
-                           (s->nout > 1 && s->out[1].type == BF16 ? HALF_SLOTS : 0));
+    m->half[k] = (uint8_t)((s->out[0].format.storage == SPLIT_F32 ? HALF_PARAMETER : 0) |
+                           (s->in[1].format.storage == BF16 ? HALF_GRADIENT : 0) |
+                           (s->nout > 1 && s->out[1].format.storage == BF16 ? HALF_SLOTS : 0));
 }
 
 static brasa_status update_run_many(const step *const *steps, int count)
@@ -141,22 +141,22 @@ static brasa_status update_run(const step *s)
 
 /* All as the parameter lies, which may be in halves, and slots rounded then; the gradient in the type that it is
  * stored in. */
-static void update_layouts(const graph *g, const node *n, layout *in, layout *out)
+static void update_formats(const graph *g, const node *n, format *in, format *out)
 {
     const value *p = &g->values[n->in[0]];
-    cuda_layouts_elementwise(g, n, in, out);
-    in[0].bf16 = in[0].halves = p->settled && p->layout.halves;
-    in[1].bf16 = g->values[n->in[1]].layout.bf16;
-    out[0] = in[0];
+    cuda_formats_elementwise(g, n, in, out);
+    const dtype slots = RULE_ROUNDS ? precision_slot(p->format.storage) : F32;
+    in[0].storage = out[0].storage = p->format.storage;
+    in[1].storage = g->values[n->in[1]].format.storage;
     for (int t = 1; t < n->nout; t++)
-        in[UPDATE_SLOTS + t - 1].bf16 = out[t].bf16 = RULE_ROUNDS && in[0].halves;
+        in[UPDATE_SLOTS + t - 1].storage = out[t].storage = slots;
 }
 
 #define UPDATE_ROW(operation)                                                                                        \
     {                                                                                                                \
         operation,                                                                                                   \
         {                                                                                                            \
-            .name = operation "_cuda", .real = F32, .layouts = update_layouts, .run = update_run,                    \
+            .name = operation "_cuda", .real = F32, .formats = update_formats, .run = update_run,                    \
             .run_many = update_run_many                                                                              \
         }                                                                                                            \
     }

@@ -55,7 +55,7 @@ typedef struct update {
 
 static inline double update_scalar(const arg *a)
 {
-    return a->type == F64 ? *(const double *)a->data : *(const float *)a->data;
+    return a->format.storage == F64 ? *(const double *)a->data : *(const float *)a->data;
 }
 
 static inline update update_read(const step *s)

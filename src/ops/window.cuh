@@ -189,30 +189,31 @@ static inline bool window_fits(const graph *g, const node *n)
 }
 
 /* NHWC, and stored alike whatever a value is: a kernel knows one type. */
-static inline layout picture_layout(const graph *g, int v)
+static inline format picture_format(const graph *g, int v)
 {
-    layout l = cuda_layout_f32(g, v);
+    format f = format_plain(g->values[v].type);
     if (g->values[v].shape.rank != 4)
-        return l;
-    l.permuted = 1;
-    l.order[0] = 0, l.order[1] = 2, l.order[2] = 3, l.order[3] = 1; /* of winners too, which are no floats */
-    l.bf16 = g->values[v].type == F32 && g->precision == BRASA_BF16;
-    return l;
+        return f;
+    layout *l = &f.layout;
+    l->permuted = 1;
+    l->order[0] = 0, l->order[1] = 2, l->order[2] = 3, l->order[3] = 1; /* of winners too, which are no floats */
+    f.storage = precision_product(g, v);
+    return f;
 }
 
-static inline void window_layouts(const graph *g, const node *n, layout *in, layout *out)
+static inline void window_formats(const graph *g, const node *n, format *in, format *out)
 {
     for (int k = 0; k < n->nin; k++)
-        in[k] = picture_layout(g, n->in[k]);
+        in[k] = picture_format(g, n->in[k]);
     for (int k = 0; k < n->nout; k++)
-        out[k] = picture_layout(g, n->out[k]);
+        out[k] = picture_format(g, n->out[k]);
 }
 
 #define WINDOW_ROW(operation, run_hook)                                                                              \
     {                                                                                                                \
         operation,                                                                                                   \
         {                                                                                                            \
-            .name = operation "_cuda", .real = F32, .supports = window_fits, .layouts = window_layouts,              \
+            .name = operation "_cuda", .real = F32, .supports = window_fits, .formats = window_formats,              \
             .run = run_hook                                                                                          \
         }                                                                                                            \
     }

@@ -20,14 +20,13 @@ static bool persistent(const value *v)
     return v->state >= 0;
 }
 
-/* "nChw16c", or "OIhw16i16o" for weights; "nhwc-bf16" where half of a float is stored,
- * "ohwi-halves" where both are, apart. */
+/* "nChw16c", or "OIhw16i16o" for weights; "nhwc-bf16" where what is stored is not the logical type. */
 static layout_text print_layout(const value *v)
 {
-    layout_text t = layout_print(&v->layout, v->shape.rank, persistent(v) ? "oihw" : "nchw");
+    layout_text t = layout_print(&v->format.layout, v->shape.rank, persistent(v) ? "oihw" : "nchw");
     const size_t used = strlen(t.text);
-    if (v->layout.bf16)
-        snprintf(t.text + used, sizeof t.text - used, "-%s", dtype_name(layout_type(&v->layout, v->type)));
+    if (v->format.storage != v->type)
+        snprintf(t.text + used, sizeof t.text - used, "-%s", dtype_name(v->format.storage));
     return t;
 }
 
@@ -165,7 +164,7 @@ static void json_value(json *j, const brasa_session *s, const value *v)
     for (int d = 0; d < v->shape.rank; d++)
         json_int(j, NULL, v->shape.dim[d]);
     json_close(j, ']');
-    json_text(j, "type", dtype_name(layout_type(&v->layout, v->type)));
+    json_text(j, "type", dtype_name(v->format.storage));
     json_text(j, "layout", print_layout(v).text);
     json_text(j, "memory", persistent(v) ? "state" : "transient");
     json_int(j, "offset", persistent(v) ? s->state_offset[v->state] : v->offset);
@@ -263,20 +262,20 @@ static void explain_json(sink *o, const brasa_session *s)
     o->failed = j.failed;
 }
 
-brasa_status brasa_session_explain(brasa_session *s, int32_t format,
+brasa_status brasa_session_explain(brasa_session *s, int32_t form,
                                    bool (*write)(void *user, const char *text, size_t length), void *user)
 {
     if (!s || !write)
         return fail_null(s ? s->ctx : NULL, __func__, "a session and a function that writes");
     sink o = {write, user, false};
-    if (format < BRASA_EXPLAIN_TEXT || format > BRASA_EXPLAIN_PROFILE)
+    if (form < BRASA_EXPLAIN_TEXT || form > BRASA_EXPLAIN_PROFILE)
         return fail(s->ctx, BRASA_BAD_ARGUMENT,
-                    "format: expected BRASA_EXPLAIN_TEXT, _JSON, _TUNING or _PROFILE, got %d", (int)format);
-    if (format == BRASA_EXPLAIN_JSON)
+                    "format: expected BRASA_EXPLAIN_TEXT, _JSON, _TUNING or _PROFILE, got %d", (int)form);
+    if (form == BRASA_EXPLAIN_JSON)
         explain_json(&o, s);
-    else if (format == BRASA_EXPLAIN_TUNING)
+    else if (form == BRASA_EXPLAIN_TUNING)
         explain_tuning(&o, s);
-    else if (format == BRASA_EXPLAIN_PROFILE)
+    else if (form == BRASA_EXPLAIN_PROFILE)
         explain_profile(&o, s);
     else
         explain_text(&o, s);

@@ -18,21 +18,21 @@ typedef struct sink {
 } sink;
 
 /* vsnprintf with a point in every number; returns the length of what stands there, cut or not. */
-static inline size_t format_text(char *text, size_t size, const char *format, va_list args)
+static inline size_t format_text(char *text, size_t size, const char *pattern, va_list args)
 {
     const numeric_state locale = numeric_enter();
-    int length = vsnprintf(text, size, format, args);
+    int length = vsnprintf(text, size, pattern, args);
     numeric_leave(locale);
     return length < 0 ? 0 : (size_t)length < size ? (size_t)length : size - 1;
 }
 
-static inline void print(sink *o, const char *format, ...) BRASA_PRINTF(2, 3);
-static inline void print(sink *o, const char *format, ...)
+static inline void print(sink *o, const char *pattern, ...) BRASA_PRINTF(2, 3);
+static inline void print(sink *o, const char *pattern, ...)
 {
     char text[512];
     va_list args;
-    va_start(args, format);
-    size_t length = format_text(text, sizeof text, format, args);
+    va_start(args, pattern);
+    size_t length = format_text(text, sizeof text, pattern, args);
     va_end(args);
     if (length > 0 && !o->failed && !o->write(o->user, text, length))
         o->failed = true;
@@ -43,13 +43,13 @@ typedef struct cell {
     char text[192];
 } cell;
 
-static inline cell cell_of(const char *format, ...) BRASA_PRINTF(1, 2);
-static inline cell cell_of(const char *format, ...)
+static inline cell cell_of(const char *pattern, ...) BRASA_PRINTF(1, 2);
+static inline cell cell_of(const char *pattern, ...)
 {
     cell c = {""};
     va_list args;
-    va_start(args, format);
-    format_text(c.text, sizeof c.text, format, args);
+    va_start(args, pattern);
+    format_text(c.text, sizeof c.text, pattern, args);
     va_end(args);
     return c;
 }

@@ -1,7 +1,7 @@
 /* mirror.c - the host's copy of a device's state: what is read from a session and written to it, in files too.
  *
- * It is floats, in the order in which the device has them. There, a parameter may be in halves and an optimizer's
- * memory in bf16: what comes over is made floats of, and the other way round, a piece at a time.
+ * It is floats, in the order in which the device has them. There, a parameter may be SPLIT_F32 and an optimizer's
+ * memory BF16: both are converted on their way, a piece at a time.
  */
 #include "device/device.h"
 #include "session/session.h"
@@ -27,7 +27,7 @@ brasa_status session_make_mirror(brasa_session *s)
     for (int i = 0; i < s->nstates; i++) {
         s->mirror_offset[i] = bytes;
         bytes += align_up(s->states[i].bytes);
-        converts = converts || s->states[i].layout.bf16;
+        converts = converts || s->states[i].format.storage != s->states[i].type;
     }
     s->pieces = converts ? mem_get(s->ctx, 2 * PIECE * sizeof *s->pieces) : NULL;
     if (converts && !s->pieces)
@@ -54,58 +54,31 @@ void *session_state_data(const brasa_session *s, const state *st)
     return s->mirror ? s->mirror + s->mirror_offset[i] : s->arena + s->state_offset[i];
 }
 
-/* The elements of a piece, of a state that is in 16 bits or in halves: between their planes, side by side in
- * s->pieces, and floats. */
-static void join(const uint16_t *piece, bool halves, int64_t count, float *to)
-{
-    for (int64_t i = 0; i < count && halves; i++)
-        to[i] = halves_get(piece, PIECE, i);
-    for (int64_t i = 0; i < count && !halves; i++) {
-        const uint32_t bits = (uint32_t)piece[i] << 16;
-        memcpy(&to[i], &bits, sizeof bits);
-    }
-}
-
-/* To bf16 as the device does it: to nearest, to even where two are as near. */
-static uint16_t round_even(float x)
-{
-    uint32_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    bits = halves_whole(bits);
-    return (uint16_t)((bits + 0x7FFFu + (bits >> 16 & 1)) >> 16);
-}
-
-static void split(const float *from, bool halves, int64_t count, uint16_t *piece)
-{
-    for (int64_t i = 0; i < count && halves; i++)
-        halves_set(piece, PIECE, i, from[i]);
-    for (int64_t i = 0; i < count && !halves; i++)
-        piece[i] = round_even(from[i]);
-}
-
 /* A plane of a piece, from the device or to it. */
-static brasa_status move_plane(const brasa_session *s, uint16_t *there, uint16_t *here, int64_t count, bool in)
+static brasa_status move_plane(const brasa_session *s, char *there, char *here, size_t bytes, bool in)
 {
-    const size_t bytes = (size_t)count * sizeof *here;
     return in ? device_copy_in(s->ctx, there, here, bytes) : device_copy_out(s->ctx, here, there, bytes);
 }
 
+/* Of a state that the device stores as another type: the planes of a piece lie side by side in s->pieces. */
 static brasa_status move_pieces(const brasa_session *s, const state *st, bool in)
 {
-    const int64_t all = layout_count(&st->layout, &st->stored), plane = halves_plane(all);
-    const bool halves = st->layout.halves;
-    uint16_t *there = (uint16_t *)(s->arena + s->state_offset[st - s->states]);
-    float *here = session_state_data(s, st);
+    const dtype type = st->format.storage;
+    const int64_t all = layout_count(&st->format.layout, &st->stored), plane = storage_plane(type, all);
+    const int64_t size = (int64_t)dtype_size(type) / (plane ? 2 : 1); /* of an element in one plane */
+    char *there = s->arena + s->state_offset[st - s->states], *here = session_state_data(s, st);
+    char *pieces = (char *)s->pieces;
     brasa_status status = BRASA_OK;
     for (int64_t first = 0, count; first < all && status == BRASA_OK; first += count) {
         count = all - first < PIECE ? all - first : PIECE;
+        char *host = here + first * (int64_t)dtype_size(st->type);
         if (in)
-            split(here + first, halves, count, s->pieces);
-        status = move_plane(s, there + first, s->pieces, count, in);
-        if (status == BRASA_OK && halves)
-            status = move_plane(s, there + plane + first, s->pieces + PIECE, count, in);
+            storage_store_many(type, pieces, PIECE, 0, count, st->type, host);
+        status = move_plane(s, there + first * size, pieces, (size_t)(count * size), in);
+        if (status == BRASA_OK && plane)
+            status = move_plane(s, there + (plane + first) * size, pieces + PIECE * size, (size_t)(count * size), in);
         if (status == BRASA_OK && !in)
-            join(s->pieces, halves, count, here + first);
+            storage_load_many(type, pieces, PIECE, 0, count, st->type, host);
     }
     return status;
 }
@@ -117,7 +90,7 @@ brasa_status session_pull(const brasa_session *s, const state *st)
     const brasa_status status = session_check_memory(s);
     if (status != BRASA_OK)
         return status;
-    if (st->layout.bf16)
+    if (st->format.storage != st->type)
         return move_pieces(s, st, false);
     return device_copy_out(s->ctx, session_state_data(s, st), s->arena + s->state_offset[st - s->states],
                            (size_t)st->bytes);
@@ -130,7 +103,7 @@ brasa_status session_push(const brasa_session *s, const state *st)
     const brasa_status status = session_check_memory(s);
     if (status != BRASA_OK)
         return status;
-    if (st->layout.bf16)
+    if (st->format.storage != st->type)
         return move_pieces(s, st, true);
     return device_copy_in(s->ctx, s->arena + s->state_offset[st - s->states], session_state_data(s, st),
                           (size_t)st->bytes);

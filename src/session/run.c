@@ -61,7 +61,7 @@ static void move_part(const layout_part *p, const float *from, float *to)
 static void move_samples(void *user, int64_t begin, int64_t end)
 {
     const moving *m = user;
-    const layout plain = {0}, *l = &m->v->layout;
+    const layout plain = {0}, *l = &m->v->format.layout;
     shape one = m->v->shape;
     layout_part p;
     one.dim[0] = 1;
@@ -78,7 +78,7 @@ static void move_samples(void *user, int64_t begin, int64_t end)
 static brasa_status put(brasa_session *s, const value *v, const void *from, bool stored)
 {
     void *to = session_value_data(s, v);
-    if (stored || layout_plain(&v->layout))
+    if (stored || layout_plain(&v->format.layout))
         return device_copy_in(s->ctx, to, from, (size_t)v->bytes);
     const bool here = s->ctx->device->host_memory;
     if (!here && s->staged_bytes < v->bytes) {
@@ -103,7 +103,7 @@ static brasa_status feed(brasa_session *s, const char *input, const void *data, 
         return fail(s->ctx, BRASA_NOT_FOUND, "the network has no input '%s'", input);
     const value *v = &p->graph.values[id];
     const shape whole = whole_shape(s, v);
-    const int64_t as_stored = layout_count(&v->layout, &whole) * (int64_t)dtype_size(v->type);
+    const int64_t as_stored = layout_count(&v->format.layout, &whole) * (int64_t)dtype_size(v->type);
     brasa_status status = session_check_memory(s);
     if (status == BRASA_OK)
         status = check_bytes(s, v, stored ? as_stored : plain_bytes(s, v), bytes);
@@ -183,7 +183,7 @@ layout session_input_layout(const brasa_session *s, const char *input)
 {
     const graph *g = &session_first(s)->graph;
     const int v = graph_find(g, input);
-    return v < 0 ? (layout){0} : g->values[v].layout;
+    return v < 0 ? (layout){0} : g->values[v].format.layout;
 }
 
 static brasa_status run_program(brasa_session *s, program *p, void *user)
@@ -300,7 +300,7 @@ brasa_status brasa_fetch(brasa_session *s, const char *output, void *data, size_
     brasa_status status = find_output(s, output, bytes, &v);
     if (status != BRASA_OK)
         return status;
-    if (layout_plain(&v->layout))
+    if (layout_plain(&v->format.layout) && v->format.storage == v->type)
         return device_copy_out(s->ctx, data, session_value_data(s, v), bytes);
     const bool here = s->ctx->device->host_memory;
     void *copy = here ? NULL : mem_get(s->ctx, (size_t)v->bytes);
@@ -311,11 +311,11 @@ brasa_status brasa_fetch(brasa_session *s, const char *output, void *data, size_
     walk w = {.shape = &v->shape,
               .each = walk_copy_out,
               .stored = copy ? copy : session_value_data(s, v),
-              .type = layout_type(&v->layout, v->type),
+              .type = v->format.storage,
               .plain = data,
               .plain_type = v->type};
     if (status == BRASA_OK)
-        status = walk_through(s->ctx, &w, &v->layout);
+        status = walk_through(s->ctx, &w, &v->format.layout);
     mem_put(s->ctx, copy);
     return status;
 }
@@ -328,12 +328,10 @@ brasa_status session_fetch_async(brasa_session *s, const char *output, float *to
     brasa_status status = find_output(s, output, bytes, &v);
     if (status != BRASA_OK)
         return status;
-    layout order = v->layout;
-    order.bf16 = false;
     *type = F32;
-    if (!layout_plain(&order))
+    if (!layout_plain(&v->format.layout))
         return brasa_fetch(s, output, to, bytes);
-    *type = layout_type(&v->layout, v->type);
+    *type = v->format.storage;
     return d->copy_async(d, STREAM_COMPUTE, to, session_value_data(s, v), (size_t)count * dtype_size(*type));
 }
 
@@ -440,7 +438,7 @@ brasa_status brasa_param_get(brasa_session *s, const char *name, float *data, in
               .type = st->type,
               .plain = data,
               .plain_type = F32};
-    return walk_through(s->ctx, &w, &st->layout);
+    return walk_through(s->ctx, &w, &st->format.layout);
 }
 
 brasa_status brasa_param_set(brasa_session *s, const char *name, const float *data, int64_t count)
@@ -455,6 +453,6 @@ brasa_status brasa_param_set(brasa_session *s, const char *name, const float *da
               .type = st->type,
               .plain = (void *)data,
               .plain_type = F32};
-    status = walk_through(s->ctx, &w, &st->layout);
+    status = walk_through(s->ctx, &w, &st->format.layout);
     return status == BRASA_OK ? session_push(s, st) : status;
 }

@@ -12,6 +12,7 @@
 
 #include "core/pool.h"
 #include "core/shape.h"
+#include "core/storage.h"
 
 /* An element on its way in or out: `whole` of whole numbers, `real` of others, which a double holds exactly. */
 typedef union number {

@@ -200,7 +200,7 @@ static brasa_status compile(brasa_session *s, program *p)
     if (status == BRASA_OK)
         status = program_prepare(p);
     if (status == BRASA_OK)
-        session_keep_layouts(s, g);
+        session_keep_formats(s, g);
     return status;
 }
 

@@ -15,7 +15,7 @@ typedef struct state {
     initializer start;
     bool settled; /* a program chose the layout, and all others keep it */
     shape stored; /* as many elements in the same order, in the shape that the layout speaks of: see graph/views.c */
-    layout layout;
+    format format;
     int64_t bytes; /* to the host, padding of the layout included */
     int64_t there; /* bytes where it is computed with: not as many, where a device has it in 16 bits */
 } state;
@@ -45,7 +45,7 @@ struct brasa_session {
     void *aside;  /* the state, while a device has no allocation: its arena grows */
     char *mirror; /* the host's copy of the state, see mirror.c; NULL: the arena is the host's memory */
     int64_t *mirror_offset;
-    uint16_t *pieces; /* of state on its way, which a device has in 16 bits or in halves; or NULL */
+    uint16_t *pieces; /* of state on its way, which a device stores as another type than the host; or NULL */
     int64_t persistent, transient;
 
     void *held;   /* session_hold's: the inputs of the current program, one after the other */
@@ -69,8 +69,8 @@ const state *session_state(const brasa_session *s, const char *name);
 brasa_status session_add_state(brasa_session *s, const value *v, dtype type);
 /* state.c: ties a program's state values to the session's. The first program may bring new ones (slots). */
 brasa_status session_bind_states(brasa_session *s, graph *g);
-/* state.c: the layouts that the first program which knows a state chose for it. */
-void session_keep_layouts(brasa_session *s, const graph *g);
+/* state.c: the formats that the first program which knows a state chose for it. */
+void session_keep_formats(brasa_session *s, const graph *g);
 /* state.c: offsets of the state, once all of it is known. */
 brasa_status session_lay_out_state(brasa_session *s);
 /* state.c: initial values: parameter p of the graph draws from stream p, so one layer's weights do not depend

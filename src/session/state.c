@@ -39,6 +39,7 @@ brasa_status session_add_state(brasa_session *s, const value *v, dtype type)
         .type = type,
         .shape = v->shape,
         .stored = v->shape,
+        .format = format_plain(type),
         .start = v->start,
         .bytes = shape_count(&v->shape) * (int64_t)dtype_size(type),
         .there = shape_count(&v->shape) * (int64_t)dtype_size(type),
@@ -62,7 +63,7 @@ static void bind_input(const brasa_session *s, value *x)
     const int v = first ? graph_find(&first->graph, x->name) : -1;
     if (v < 0)
         return;
-    x->layout = first->graph.values[v].layout;
+    x->format = first->graph.values[v].format;
     x->settled = true;
 }
 
@@ -85,24 +86,24 @@ brasa_status session_bind_states(brasa_session *s, graph *g)
             name_shape(s, &s->states[x->state]);
         }
         if (s->states[x->state].settled) { /* what the first program chose holds for all */
-            x->layout = s->states[x->state].layout;
+            x->format = s->states[x->state].format;
             x->settled = true;
         }
     }
     return BRASA_OK;
 }
 
-void session_keep_layouts(brasa_session *s, const graph *g)
+void session_keep_formats(brasa_session *s, const graph *g)
 {
     for (int v = 0; v < g->nvalues; v++) {
         state *st = g->values[v].state < 0 ? NULL : &s->states[g->values[v].state];
         if (!st || st->settled)
             continue;
         st->settled = true;
-        st->layout = g->values[v].layout;
+        st->format = g->values[v].format;
         st->stored = g->values[v].shape;
-        st->bytes = layout_count(&st->layout, &st->stored) * (int64_t)dtype_size(st->type);
-        st->there = layout_bytes(&st->layout, &st->stored, st->type);
+        st->bytes = storage_bytes(st->type, layout_count(&st->format.layout, &st->stored));
+        st->there = format_bytes(&st->format, &st->stored);
     }
 }
 
@@ -135,7 +136,7 @@ brasa_status session_set_initial(brasa_session *s, const state *st, uint32_t str
     };
     walk w = {
         .shape = &st->stored, .each = draw, .stored = session_state_data(s, st), .type = st->type, .user = &from};
-    brasa_status status = walk_through(s->ctx, &w, &st->layout);
+    brasa_status status = walk_through(s->ctx, &w, &st->format.layout);
     return status == BRASA_OK ? session_push(s, st) : status;
 }
 

@@ -4,38 +4,19 @@
 
 #include <string.h>
 
-static void store(void *data, dtype type, int64_t i, double x)
-{
-    if (type == F64)
-        ((double *)data)[i] = x;
-    else
-        ((float *)data)[i] = (float)x;
-}
-
-static double load(const void *data, dtype type, int64_t i)
-{
-    if (type == BF16) {
-        const uint32_t bits = (uint32_t)((const uint16_t *)data)[i] << 16;
-        float x;
-        memcpy(&x, &bits, sizeof x);
-        return (double)x;
-    }
-    return type == F64 ? ((const double *)data)[i] : (double)((const float *)data)[i];
-}
-
 void walk_store(const walk *w, int64_t at, double x)
 {
-    store(w->stored, w->type, at, x);
+    storage_store(w->type, w->stored, 0, at, x);
 }
 
 void walk_copy_in(const walk *w, int64_t i, int64_t at)
 {
-    store(w->stored, w->type, at, load(w->plain, w->plain_type, i - w->first));
+    storage_store(w->type, w->stored, 0, at, storage_load(w->plain_type, w->plain, 0, i - w->first));
 }
 
 void walk_copy_out(const walk *w, int64_t i, int64_t at)
 {
-    store(w->plain, w->plain_type, i - w->first, load(w->stored, w->type, at));
+    storage_store(w->plain_type, w->plain, 0, i - w->first, storage_load(w->type, w->stored, 0, at));
 }
 
 /* --- rows ---------------------------------------------------------------------------------------------------- */

@@ -5,7 +5,7 @@
 #define SESSION_WALK_H
 
 #include "core/context.h"
-#include "core/layout.h"
+#include "core/format.h"
 
 /* A tensor as rows of equal length: the last axes, as many as make no more than some thousand elements, and at least
  * one. Where the elements of a row lie is the same for all, but for where it begins. */
@@ -19,7 +19,7 @@ typedef struct walk_rows {
 typedef struct walk {
     const shape *shape;
     void (*each)(const struct walk *w, int64_t i, int64_t at); /* called for element i, stored at `at` */
-    void *stored;                                              /* the tensor, float or double; to be read, bf16 too */
+    void *stored;                                              /* the tensor; not SPLIT_F32 */
     dtype type;
     void *plain; /* the other side of a copy, from element `first` on */
     dtype plain_type;

@@ -82,7 +82,7 @@ typedef struct saving {
 static void copy_out(saving *v, const state *st, int64_t first, int64_t count, void *out, dtype type)
 {
     if (first == 0)
-        v->rows = walk_rows_of(&st->layout, &st->stored, v->table);
+        v->rows = walk_rows_of(&st->format.layout, &st->stored, v->table);
     walk w = {.shape = &st->stored,
               .each = walk_copy_out,
               .stored = session_state_data(v->s, st),
@@ -164,16 +164,16 @@ typedef struct loading {
 } loading;
 
 /* Adds a name to the report, under its heading, as long as there is room for "and N more" behind it. */
-static void tell(loading *l, const char *heading, const char *format, ...) BRASA_PRINTF(3, 4);
-static void tell(loading *l, const char *heading, const char *format, ...)
+static void tell(loading *l, const char *heading, const char *pattern, ...) BRASA_PRINTF(3, 4);
+static void tell(loading *l, const char *heading, const char *pattern, ...)
 {
     enum { RESERVED = 24 };
     char text[sizeof l->report->names];
     char *names = l->report->names;
     const size_t used = strlen(names), room = sizeof l->report->names - used;
     va_list args;
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
+    va_start(args, pattern);
+    vsnprintf(text, sizeof text, pattern, args);
     va_end(args);
     const bool first = l->heading != heading;
     const char *between = !used ? "" : first ? "; " : ", ";
@@ -314,7 +314,7 @@ static brasa_status read_state(loading *l, const state *st, const tensor_entry *
               .type = st->type,
               .plain = floats ? (void *)p->floats : (void *)p->numbers,
               .plain_type = floats ? F32 : F64,
-              .rows = walk_rows_of(&st->layout, &st->stored, p->table)};
+              .rows = walk_rows_of(&st->format.layout, &st->stored, p->table)};
     for (; w.first < count && status == BRASA_OK; w.first += most) {
         const int64_t part = count - w.first < most ? count - w.first : most;
         status = floats ? safetensors_read_floats(l->file, t, w.first, part, p->floats)

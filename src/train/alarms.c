@@ -9,12 +9,12 @@
 #include <stdio.h>
 #include <string.h>
 
-void alarms_keep(alarm_list *l, pool *p, const char *format, ...)
+void alarms_keep(alarm_list *l, pool *p, const char *pattern, ...)
 {
     char text[ERROR_TEXT_SIZE];
     va_list args;
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
+    va_start(args, pattern);
+    vsnprintf(text, sizeof text, pattern, args);
     va_end(args);
     for (int i = 0; i < l->count; i++)
         if (strcmp(l->text[i], text) == 0)
@@ -125,7 +125,7 @@ static bool all_finite(dtype type, const void *data, int64_t count)
         for (int64_t i = 0; i < count; i++)
             if (!isfinite(((const float *)data)[i]))
                 return false;
-    if (type == BF16 || type == HALVES) /* the upper ones of which come first */
+    if (storage_view(type) == BF16)
         for (int64_t i = 0; i < count; i++)
             if ((((const uint16_t *)data)[i] & all_ones) == all_ones)
                 return false;
@@ -157,7 +157,7 @@ static pieces pieces_of(const arg *a)
 {
     const int last = a->shape.rank - 1;
     const int64_t samples = a->shape.rank ? a->shape.dim[0] : 1;
-    const layout *l = &a->layout;
+    const layout *l = &a->format.layout;
     if (a->sample == a->count / samples)
         return (pieces){.samples = 1, .pixels = 1, .length = a->count};
     const bool side_by_side = l->permuted && !l->nblocks && last > 0 && l->order[last] == 1;
@@ -173,7 +173,7 @@ static pieces pieces_of(const arg *a)
 brasa_status output_finite(brasa_context *ctx, const arg *a, bool *out)
 {
     const pieces p = pieces_of(a);
-    const int64_t size = (int64_t)dtype_size(a->type);
+    const int64_t size = (int64_t)dtype_size(a->format.storage);
     const size_t bytes =
         (size_t)(((p.samples - 1) * p.next_sample + (p.pixels - 1) * p.next_pixel + p.length) * size);
     const bool here = ctx->device->host_memory;
@@ -185,7 +185,7 @@ brasa_status output_finite(brasa_context *ctx, const arg *a, bool *out)
     *out = true;
     for (int64_t i = 0; i < p.samples * p.pixels && *out && status == BRASA_OK; i++) {
         const int64_t at = i / p.pixels * p.next_sample + i % p.pixels * p.next_pixel;
-        *out = all_finite(a->type, data + at * size, p.length);
+        *out = all_finite(a->format.storage, data + at * size, p.length);
     }
     mem_put(ctx, copy);
     return status;

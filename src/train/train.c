@@ -37,12 +37,12 @@ void train_tell(training *t, train_event_kind kind, const train_figures *f, cons
 }
 
 /* An alarm is also kept for the unit's record; where there is no memory for it, it is told at least. */
-void train_say(training *t, train_event_kind kind, const char *format, ...)
+void train_say(training *t, train_event_kind kind, const char *pattern, ...)
 {
     char text[ERROR_TEXT_SIZE];
     va_list args;
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
+    va_start(args, pattern);
+    vsnprintf(text, sizeof text, pattern, args);
     va_end(args);
     if (kind == TRAIN_ALARM)
         alarms_keep(&t->unit.alarms, &t->unit.pool, "%s", text);

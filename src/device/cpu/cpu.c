@@ -19,12 +19,12 @@ layout cpu_weight_layout(const brasa_context *ctx)
     return (layout){.nblocks = 2, .axis = {1, 0}, .block = {block, block}};
 }
 
-void cpu_layouts(const graph *g, const node *n, layout *in, layout *out)
+void cpu_formats(const graph *g, const node *n, format *in, format *out)
 {
     for (int k = 0; k < n->nin; k++)
-        in[k] = cpu_activation_layout(g->ctx, &g->values[n->in[k]].shape);
+        in[k].layout = cpu_activation_layout(g->ctx, &g->values[n->in[k]].shape);
     for (int k = 0; k < n->nout; k++)
-        out[k] = cpu_activation_layout(g->ctx, &g->values[n->out[k]].shape);
+        out[k].layout = cpu_activation_layout(g->ctx, &g->values[n->out[k]].shape);
 }
 
 bool cpu_is_blocked(const graph *g, const node *n)

@@ -18,8 +18,8 @@ layout cpu_activation_layout(const brasa_context *ctx, const shape *s);
  * inputs x outputs, the outputs inside, as wide as the vectors that the context works with. */
 layout cpu_weight_layout(const brasa_context *ctx);
 
-/* For kernel.layouts: all tensors of a node as cpu_activation_layout says. */
-void cpu_layouts(const graph *g, const node *n, layout *in, layout *out);
+/* For kernel.formats: all tensors of a node as cpu_activation_layout says. */
+void cpu_formats(const graph *g, const node *n, format *in, format *out);
 /* For kernel.supports: input 0 is N x C x H x W with enough channels to be laid out in blocks. */
 bool cpu_is_blocked(const graph *g, const node *n);
 
@@ -27,7 +27,7 @@ bool cpu_is_blocked(const graph *g, const node *n);
 enum { STREAM_LEAST = 32 << 20 };
 static inline bool is_huge(const arg *a)
 {
-    return a->count * (int64_t)dtype_size(a->type) >= STREAM_LEAST;
+    return a->count * (int64_t)dtype_size(a->format.storage) >= STREAM_LEAST;
 }
 
 #endif

@@ -278,14 +278,14 @@ brasa_status onednn_open(graph *g, node *n, const onednn_layer *layer, const one
     return open_as(g, n, h, &again, places);
 }
 
-void onednn_layouts(const graph *g, const node *n, layout *in, layout *out)
+void onednn_formats(const graph *g, const node *n, format *in, format *out)
 {
     const onednn *o = n->state;
     (void)g;
     for (int i = 0; i < o->nargs; i++) {
         const int place = o->place[i];
         if (place >= 0)
-            *(place >= ONEDNN_OUT ? &out[place - ONEDNN_OUT] : &in[place]) = o->layout[i];
+            (place >= ONEDNN_OUT ? &out[place - ONEDNN_OUT] : &in[place])->layout = o->layout[i];
     }
 }
 

@@ -52,7 +52,7 @@ const char *onednn_version(void);
 
 /* The other hooks of a kernel, the same for all. */
 void onednn_close(brasa_context *ctx, void *state);
-void onednn_layouts(const graph *g, const node *n, layout *in, layout *out);
+void onednn_formats(const graph *g, const node *n, format *in, format *out);
 int64_t onednn_workspace(const graph *g, const node *n);
 brasa_status onednn_bind(const step *s);
 brasa_status onednn_run(const step *s);
@@ -62,7 +62,7 @@ brasa_status onednn_run(const step *s);
 #define ONEDNN_KERNEL_IF(operation, function, open_hook, supports_hook)                                              \
     {                                                                                                                \
         .name = #function "_onednn", .op = &operation, .real = F32, .isa = ISA_AVX2, .supports = supports_hook,      \
-        .open = open_hook, .close = onednn_close, .layouts = onednn_layouts, .workspace = onednn_workspace,          \
+        .open = open_hook, .close = onednn_close, .formats = onednn_formats, .workspace = onednn_workspace,          \
         .bind = onednn_bind, .run = onednn_run                                                                       \
     }
 

@@ -170,6 +170,6 @@ static inline bool simd_supports(const graph *g, const node *n)
         .name = SIMD_NAME(text), .op = &operation, .real = F32, .isa = SIMD_ISA, __VA_ARGS__                         \
     }
 #define SIMD_KERNEL(operation, function)                                                                             \
-    SIMD_ROW(#function, operation, .supports = simd_supports, .layouts = cpu_layouts, .run = function)
+    SIMD_ROW(#function, operation, .supports = simd_supports, .formats = cpu_formats, .run = function)
 
 #endif

@@ -87,7 +87,7 @@ static __device__ __forceinline__ float activate(float x, activation act)
     return act == ACT_NONE ? x : x <= 0 ? 0.f : act == ACT_RELU6 && x >= 6 ? 6.f : x;
 }
 
-/* Calls a template by the type that an argument is stored in: BY_TYPE(s->out[0].type, relu_start, s). */
+/* Calls a template by the type that an argument is stored in: BY_TYPE(s->out[0].format.storage, relu_start, s). */
 #define BY_TYPE(type, function, ...) ((type) == BF16 ? function<bf16>(__VA_ARGS__) : function<float>(__VA_ARGS__))
 
 #endif

@@ -1,10 +1,7 @@
 /* cuda.h - what the kernels of NVIDIA GPUs agree on. Included by *_cuda.cu and by the C files beside it.
  *
- * Layouts. Pictures lie as NHWC, weights of convolutions as OHWI: the same permutation. Everything else is plain.
- * With BRASA_BF16, values within a step of rank 2 and more (activations, their gradients, gradients of weights) are
- * stored in 16 bits; vectors, scalars and all state are floats. Weights that kernels want in 16 bits are floats in
- * halves (core/halves.h), of which these read the upper ones; select places a reorder where a kernel wants other
- * state or inputs in 16 bits. All arithmetic is in floats.
+ * Formats. Pictures lie as NHWC, weights of convolutions as OHWI: the same permutation. Everything else is plain.
+ * What is stored in 16 bits with BRASA_BF16 is said in graph/precision.c. All arithmetic is in floats.
  *
  * Kernels. run() starts work in the queue and returns; it must not wait, allocate or copy to or from the host,
  * because it is recorded into a CUDA graph and replayed: everything that changes from step to step is read from the
@@ -101,25 +98,26 @@ void cuda_counters_close(brasa_context *ctx, void *state);
 
 /* --- layouts ------------------------------------------------------------------------------------------------- */
 
-/* How a value is stored: rank 4 as NHWC, and in 16 bits where the session says so and it is TEMP of rank 2 and more.
- */
+/* How a value lies: rank 4 as NHWC. */
 layout cuda_layout(const graph *g, int v);
-/* The same in floats always. */
-layout cuda_layout_f32(const graph *g, int v);
-/* For kernel.layouts: all tensors of a node as cuda_layout says. */
-void cuda_layouts(const graph *g, const node *n, layout *in, layout *out);
-/* For kernel.layouts of element-wise work: the tensors of output 0's shape lie in the order of the first one that is
- * settled. Those within a step are stored as cuda_layout says, state in floats; others are plain. */
-void cuda_layouts_elementwise(const graph *g, const node *n, layout *in, layout *out);
+/* The same with a storage: what is computed element by element, what a product takes, and the logical type. */
+format cuda_format(const graph *g, int v);
+format cuda_format_product(const graph *g, int v);
+format cuda_format_exact(const graph *g, int v);
+/* For kernel.formats: all tensors of a node as cuda_format says. */
+void cuda_formats(const graph *g, const node *n, format *in, format *out);
+/* For kernel.formats of element-wise work: the tensors of output 0's shape lie in the order of the first one that is
+ * settled, stored as cuda_format says; others are plain. */
+void cuda_formats_elementwise(const graph *g, const node *n, format *in, format *out);
 
 /* --- kernel lists ---------------------------------------------------------------------------------------------- */
 
-/* A row: CUDA_ROW("relu", relu_cuda_run, cuda_layouts_elementwise). The name that is shown is <op>_cuda. */
-#define CUDA_ROW(operation, run_hook, layouts_hook)                                                                  \
+/* A row: CUDA_ROW("relu", relu_cuda_run, cuda_formats_elementwise). The name that is shown is <op>_cuda. */
+#define CUDA_ROW(operation, run_hook, formats_hook)                                                                  \
     {                                                                                                                \
         operation,                                                                                                   \
         {                                                                                                            \
-            .name = operation "_cuda", .real = F32, .layouts = layouts_hook, .run = run_hook                         \
+            .name = operation "_cuda", .real = F32, .formats = formats_hook, .run = run_hook                         \
         }                                                                                                            \
     }
 #define CUDA_END                                                                                                     \

@@ -18,15 +18,15 @@ typedef float (*formula)(float x, float y, float a);
 
 enum { ELEMENTWISE_THREADS = 256 };
 
-/* For kernel.layouts: as cuda_layouts_elementwise, but with all tensors of output 0's shape stored in its type, so
+/* For kernel.formats: as cuda_formats_elementwise, but with all tensors of output 0's shape stored in its type, so
  * that one is enough to compile for. It differs where state is read, which networks do not do, but tests. */
-static inline void elementwise_layouts(const graph *g, const node *n, layout *in, layout *out)
+static inline void elementwise_formats(const graph *g, const node *n, format *in, format *out)
 {
     const shape *s = &g->values[n->out[0]].shape;
-    cuda_layouts_elementwise(g, n, in, out);
+    cuda_formats_elementwise(g, n, in, out);
     for (int k = 0; k < n->nin; k++)
         if (shape_equal(&g->values[n->in[k]].shape, s))
-            in[k].bf16 = out[0].bf16;
+            in[k].storage = out[0].storage;
 }
 
 /* Whether a tensor can be read in units of so many bytes. */
@@ -85,7 +85,7 @@ template <class T, int INPUTS, formula F> static void elementwise_start(const st
 /* The run() of such a kernel. */
 template <int INPUTS, formula F> static brasa_status elementwise(const step *s, float a)
 {
-    if (s->out[0].type == BF16)
+    if (s->out[0].format.storage == BF16)
         elementwise_start<bf16, INPUTS, F>(s, a);
     else
         elementwise_start<float, INPUTS, F>(s, a);

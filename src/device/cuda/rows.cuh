@@ -59,12 +59,10 @@ template <int ROW> static __device__ __forceinline__ float row_max(float x)
     return warp_max(room[threadIdx.x % (ROWS_THREADS / 32)]);
 }
 
-/* For kernel.layouts: rows as they are stored already. What has no layout yet is fed, or lasts: that is in floats. */
-static inline layout rows_stored(const graph *g, int v)
+/* For kernel.formats: rows as they are stored already. What has no layout yet is fed, or lasts: that is in floats. */
+static inline format rows_stored(const graph *g, int v)
 {
-    layout l = {};
-    l.bf16 = g->values[v].settled && g->values[v].layout.bf16;
-    return l;
+    return format_plain(storage_view(g->values[v].format.storage));
 }
 
 #endif

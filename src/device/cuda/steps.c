@@ -16,8 +16,8 @@ static bool overlap(const arg *a, const arg *b)
 {
     const int64_t samples_a = a->shape.rank ? a->shape.dim[0] : 1, samples_b = b->shape.rank ? b->shape.dim[0] : 1;
     const char *x = a->data, *y = b->data;
-    return x < y + b->sample * samples_b * (int64_t)dtype_size(b->type) &&
-           y < x + a->sample * samples_a * (int64_t)dtype_size(a->type);
+    return x < y + b->sample * samples_b * (int64_t)dtype_size(b->format.storage) &&
+           y < x + a->sample * samples_a * (int64_t)dtype_size(a->format.storage);
 }
 
 /* Whether `a` writes something that `b` reads or writes. */

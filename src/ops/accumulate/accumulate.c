@@ -29,7 +29,7 @@ static void NAME(mean_range)(const step *s, int64_t begin, int64_t end)
 {
     const REAL *sum = s->in[0].data;
     const arg *by = &s->in[1];
-    const REAL divisor = by->type == I64 ? (REAL) * (const int64_t *)by->data : *(const REAL *)by->data;
+    const REAL divisor = by->format.storage == I64 ? (REAL) * (const int64_t *)by->data : *(const REAL *)by->data;
     REAL *dst = s->out[0].data;
     for (int64_t i = begin; i < end; i++)
         dst[i] = sum[i] / divisor;

@@ -48,7 +48,7 @@ template <class T> static void accumulate_start(const step *s)
 
 static brasa_status run_accumulate(const step *s)
 {
-    BY_TYPE(s->in[1].type, accumulate_start, s);
+    BY_TYPE(s->in[1].format.storage, accumulate_start, s);
     return cuda_started(s);
 }
 
@@ -67,16 +67,16 @@ static brasa_status run_mean(const step *s)
 {
     const arg *by = &s->in[1], *dst = &s->out[0];
     mean_kernel<<<blocks_for(s, dst->count, THREADS), THREADS, 0, stream_of(s)>>>(
-        (const float *)s->in[0].data, by->type == I64 ? (const int64_t *)by->data : NULL,
-        by->type == I64 ? NULL : (const float *)by->data, (float *)dst->data, dst->count);
+        (const float *)s->in[0].data, by->format.storage == I64 ? (const int64_t *)by->data : NULL,
+        by->format.storage == I64 ? NULL : (const float *)by->data, (float *)dst->data, dst->count);
     return cuda_started(s);
 }
 
 extern "C" {
 extern const backend_kernel accumulate_cuda[];
 const backend_kernel accumulate_cuda[] = {
-    CUDA_ROW("accumulate", run_accumulate, cuda_layouts_elementwise),
-    CUDA_ROW("mean", run_mean, cuda_layouts_elementwise),
+    CUDA_ROW("accumulate", run_accumulate, cuda_formats_elementwise),
+    CUDA_ROW("mean", run_mean, cuda_formats_elementwise),
     CUDA_END,
 };
 }

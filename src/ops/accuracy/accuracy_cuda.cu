@@ -40,10 +40,10 @@ template <class T> static brasa_status accuracy_start(const step *s)
 
 static brasa_status accuracy_run(const step *s)
 {
-    return BY_TYPE(s->in[0].type, accuracy_start, s);
+    return BY_TYPE(s->in[0].format.storage, accuracy_start, s);
 }
 
-static void accuracy_layouts(const graph *g, const node *n, layout *in, layout *out)
+static void accuracy_formats(const graph *g, const node *n, format *in, format *out)
 {
     (void)out;
     in[0] = rows_stored(g, n->in[0]);
@@ -55,7 +55,7 @@ const backend_kernel accuracy_cuda[] = {
     {"accuracy",
      {.name = "accuracy_cuda",
       .real = F32,
-      .layouts = accuracy_layouts,
+      .formats = accuracy_formats,
       .open = counter_open,
       .close = cuda_counters_close,
       .workspace = totals_workspace,

@@ -113,14 +113,14 @@ template <class T> static void adaptive_grad_start(const step *s)
 /* in: src; out: dst */
 static brasa_status adaptive_avgpool_run(const step *s)
 {
-    BY_TYPE(s->out[0].type, adaptive_start, s);
+    BY_TYPE(s->out[0].format.storage, adaptive_start, s);
     return cuda_started(s);
 }
 
 /* in: ddst; out: dsrc */
 static brasa_status adaptive_avgpool_grad_run(const step *s)
 {
-    BY_TYPE(s->out[0].type, adaptive_grad_start, s);
+    BY_TYPE(s->out[0].format.storage, adaptive_grad_start, s);
     return cuda_started(s);
 }
 

@@ -93,7 +93,7 @@ static brasa_status add_many(const step *s)
         while (done < s->nin && t.count < MOST)
             t.x[t.count++] = s->in[done++].data;
         t.act = done == s->nin ? s->node->act : ACT_NONE;
-        BY_TYPE(s->out[0].type, add_start, s, &t);
+        BY_TYPE(s->out[0].format.storage, add_start, s, &t);
     }
     return cuda_started(s);
 }
@@ -106,7 +106,7 @@ static brasa_status run(const step *s)
 extern "C" {
 extern const backend_kernel add_cuda[];
 const backend_kernel add_cuda[] = {
-    CUDA_ROW("add", run, elementwise_layouts),
+    CUDA_ROW("add", run, elementwise_formats),
     CUDA_END,
 };
 }

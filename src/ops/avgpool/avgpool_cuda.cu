@@ -232,30 +232,30 @@ static brasa_status avgpool_run(const step *s)
     const slide y = slide_y(&t->window, &s->in[0].shape, &s->out[0].shape);
     const slide x = slide_x(&t->window, &s->in[0].shape, &s->out[0].shape);
     if (covers(y) && covers(x))
-        BY_TYPE(s->out[0].type, planes_start, s, all_pixels(y, t->count_pad) * all_pixels(x, t->count_pad));
+        BY_TYPE(s->out[0].format.storage, planes_start, s, all_pixels(y, t->count_pad) * all_pixels(x, t->count_pad));
     else
-        BY_TYPE(s->out[0].type, avgpool_start, s);
+        BY_TYPE(s->out[0].format.storage, avgpool_start, s);
     return cuda_started(s);
 }
 
 /* in: ddst; out: dsrc */
 static brasa_status avgpool_grad_run(const step *s)
 {
-    BY_TYPE(s->out[0].type, avgpool_grad_start, s);
+    BY_TYPE(s->out[0].format.storage, avgpool_grad_start, s);
     return cuda_started(s);
 }
 
 /* in: src; out: dst */
 static brasa_status global_avgpool_run(const step *s)
 {
-    BY_TYPE(s->out[0].type, planes_start, s, (float)shape_span(&s->in[0].shape, 2, 4));
+    BY_TYPE(s->out[0].format.storage, planes_start, s, (float)shape_span(&s->in[0].shape, 2, 4));
     return cuda_started(s);
 }
 
 /* in: ddst; out: dsrc */
 static brasa_status global_avgpool_grad_run(const step *s)
 {
-    BY_TYPE(s->out[0].type, planes_grad_start, s);
+    BY_TYPE(s->out[0].format.storage, planes_grad_start, s);
     return cuda_started(s);
 }
 

@@ -262,8 +262,7 @@ static spread train_spread(const void *attr, const shape *src, dtype type, const
 static int64_t train_workspace(const graph *g, const node *n)
 {
     const value *src = &g->values[n->in[0]];
-    const layout l = input_layout(g, n, 0);
-    const spread f = train_spread(n->attr, &src->shape, layout_type(&l, src->type), queue_of_graph(g));
+    const spread f = train_spread(n->attr, &src->shape, input_format(g, n, 0).storage, queue_of_graph(g));
     return spread_workspace(&f);
 }
 
@@ -271,7 +270,7 @@ static forward forward_of(const step *s, bool train)
 {
     const cuda_queue *q = queue_of(s);
     const shape *src = &s->in[0].shape;
-    const dtype type = s->in[0].type;
+    const dtype type = s->in[0].format.storage;
     return {.in = batchnorm_args_in(s, true, train),
             .dst = s->out[0].data,
             .pixel = s->out[0].pixel,
@@ -287,13 +286,13 @@ static forward forward_of(const step *s, bool train)
 
 static brasa_status train_run(const step *s)
 {
-    BY_TYPE(s->in[0].type, start, forward_of(s, true), stream_of(s));
+    BY_TYPE(s->in[0].format.storage, start, forward_of(s, true), stream_of(s));
     return cuda_started(s);
 }
 
 static brasa_status eval_run(const step *s)
 {
-    BY_TYPE(s->in[0].type, start, forward_of(s, false), stream_of(s));
+    BY_TYPE(s->in[0].format.storage, start, forward_of(s, false), stream_of(s));
     return cuda_started(s);
 }
 
@@ -303,12 +302,12 @@ const backend_kernel batchnorm_cuda[] = {
     {"batchnorm_train",
      {.name = "batchnorm_train_cuda",
       .real = F32,
-      .layouts = channels_layouts,
+      .formats = channels_formats,
       .parts_out = 1,
       .workspace = train_workspace,
       .run = train_run}},
     {"batchnorm_eval",
-     {.name = "batchnorm_eval_cuda", .real = F32, .layouts = channels_layouts, .parts_out = 1, .run = eval_run}},
+     {.name = "batchnorm_eval_cuda", .real = F32, .formats = channels_formats, .parts_out = 1, .run = eval_run}},
     CUDA_END,
 };
 }

@@ -297,8 +297,7 @@ static spread grad_spread(const void *attr, const shape *src, dtype type, const 
 static int64_t grad_workspace(const graph *g, const node *n)
 {
     const value *src = &g->values[n->in[0]];
-    const layout l = input_layout(g, n, 0);
-    const spread f = grad_spread(n->attr, &src->shape, layout_type(&l, src->type), queue_of_graph(g));
+    const spread f = grad_spread(n->attr, &src->shape, input_format(g, n, 0).storage, queue_of_graph(g));
     return spread_workspace(&f);
 }
 
@@ -321,12 +320,12 @@ static void grad_start(const step *s, bool flows)
                         .dbia = t->affine ? (float *)s->out[2].data : NULL,
                         .sums = (double *)s->workspace,
                         .arrivals = queue_of(s)->arrivals,
-                        .f = grad_spread(t, &s->in[0].shape, s->in[0].type, queue_of(s)),
+                        .f = grad_spread(t, &s->in[0].shape, s->in[0].format.storage, queue_of(s)),
                         .epsilon = t->epsilon,
-                        .flat = flat_of(t->flat, s->in[0].type == BF16),
+                        .flat = flat_of(t->flat, s->in[0].format.storage == BF16),
                         .flows = flows,
                         .streams = is_beyond_cache(s, &s->out[0])};
-    BY_TYPE(s->in[0].type, start, j, stream_of(s));
+    BY_TYPE(s->in[0].format.storage, start, j, stream_of(s));
 }
 
 static brasa_status train_grad_run(const step *s)
@@ -347,14 +346,14 @@ const backend_kernel batchnorm_grad_cuda[] = {
     {"batchnorm_train_grad",
      {.name = "batchnorm_train_grad_cuda",
       .real = F32,
-      .layouts = channels_layouts,
+      .formats = channels_formats,
       .parts_in = 2, /* ddst */
       .workspace = grad_workspace,
       .run = train_grad_run}},
     {"batchnorm_eval_grad",
      {.name = "batchnorm_eval_grad_cuda",
       .real = F32,
-      .layouts = channels_layouts,
+      .formats = channels_formats,
       .parts_in = 2, /* ddst */
       .workspace = grad_workspace,
       .run = eval_grad_run}},

@@ -226,7 +226,7 @@ static inline void run_passes(const step *s, double work, range first_range, ran
 
 /* A row of a kernel list. */
 #define BATCHNORM_KERNEL(operation, function, work, in, out)                                                         \
-    SIMD_ROW(#function, operation, .supports = simd_supports, .layouts = cpu_layouts, .workspace = work,             \
+    SIMD_ROW(#function, operation, .supports = simd_supports, .formats = cpu_formats, .workspace = work,             \
              .parts_in = in, .parts_out = out, .run = function)
 
 #endif

@@ -273,20 +273,20 @@ static inline int64_t spread_workspace(const spread *f)
 /* Whether a tensor is more than the cache holds. */
 static inline bool is_beyond_cache(const step *s, const arg *a)
 {
-    return a->count * (int64_t)dtype_size(a->type) > queue_of(s)->cache;
+    return a->count * (int64_t)dtype_size(a->format.storage) > queue_of(s)->cache;
 }
 
 /* All tensors of the node's size as its output is, everything else plain. */
-static inline void channels_layouts(const graph *g, const node *n, layout *in, layout *out)
+static inline void channels_formats(const graph *g, const node *n, format *in, format *out)
 {
     const shape *s = &g->values[n->out[0]].shape;
-    const layout l = cuda_layout(g, n->out[0]);
+    const format f = cuda_format(g, n->out[0]);
     for (int k = 0; k < n->nin; k++)
         if (shape_equal(&g->values[n->in[k]].shape, s))
-            in[k] = l;
+            in[k] = f;
     for (int k = 0; k < n->nout; k++)
         if (shape_equal(&g->values[n->out[k]].shape, s))
-            out[k] = l;
+            out[k] = f;
 }
 
 /* --- threads --------------------------------------------------------------------------------------------------- */

@@ -30,7 +30,7 @@ static void NAME(scale_block)(const walk *w, const REAL *scale, const REAL *wei,
 /* in: wei [, bia] [, gamma, beta], mean, var; out: wei, bia; item: a block of output channels, or one channel */
 static void NAME(batchnorm_fold_range)(const step *s, int64_t begin, int64_t end)
 {
-    const walk w = walk_of(&s->in[0].layout, &s->in[0].shape);
+    const walk w = walk_of(&s->in[0].format.layout, &s->in[0].shape);
     const fold_args a = fold_args_of(s);
     const REAL *wei = s->in[0].data, *bia = a.bia, *gamma = a.gamma, *beta = a.beta, *mean = a.mean, *var = a.var;
     REAL *out = s->out[0].data, *shift = s->out[1].data;
@@ -49,7 +49,7 @@ static void NAME(batchnorm_fold_range)(const step *s, int64_t begin, int64_t end
 
 static brasa_status NAME(batchnorm_fold)(const step *s)
 {
-    const walk w = walk_of(&s->in[0].layout, &s->in[0].shape);
+    const walk w = walk_of(&s->in[0].format.layout, &s->in[0].shape);
     step_for(s, w.outer, (double)s->in[0].count, NAME(batchnorm_fold_range));
     return BRASA_OK;
 }
@@ -95,22 +95,23 @@ static layout wanted_by_reader(const graph *g, int wei)
 {
     for (int i = 0; i < g->nnodes; i++) {
         const node *n = &g->nodes[i];
-        if (n->nin == 3 && n->nout == 1 && n->in[1] == wei && n->kernel->layouts) {
-            layout in[3] = {{0}}, out[1] = {{0}};
-            n->kernel->layouts(g, n, in, out);
-            return in[1];
+        if (n->nin == 3 && n->nout == 1 && n->in[1] == wei && n->kernel->formats) {
+            format in[3], out[1];
+            formats_plain(g, n, in, out);
+            n->kernel->formats(g, n, in, out);
+            return in[1].layout;
         }
     }
     return (layout){0};
 }
 
 /* Weights that have a layout keep it; those of a session that does not train take the convolution's. */
-static void layouts(const graph *g, const node *n, layout *in, layout *out)
+static void formats(const graph *g, const node *n, format *in, format *out)
 {
     const value *wei = &g->values[n->in[0]];
-    const layout l = wei->settled ? wei->layout : wanted_by_reader(g, n->out[0]);
+    const layout l = wei->settled ? wei->format.layout : wanted_by_reader(g, n->out[0]);
     if (walks(&l))
-        in[0] = out[0] = l;
+        in[0].layout = out[0].layout = l;
 }
 
 static op_cost cost(const graph *g, const node *n)
@@ -125,12 +126,12 @@ const kernel batchnorm_fold_ref[] = {
     {.name = "batchnorm_fold_ref",
      .op = &batchnorm_fold_op,
      .real = F32,
-     .layouts = layouts,
+     .formats = formats,
      .run = batchnorm_fold_f32},
     {.name = "batchnorm_fold_ref",
      .op = &batchnorm_fold_op,
      .real = F64,
-     .layouts = layouts,
+     .formats = formats,
      .run = batchnorm_fold_f64},
     {0},
 };

@@ -21,7 +21,8 @@ static __global__ void fold(fold_args a, int64_t inner, int64_t size, const void
     if (inner % 4) {
         const uint16_t *upper = (const uint16_t *)wei;
         for (int64_t i = first + threadIdx.x; i < first + inner; i += blockDim.x) {
-            const float x = plane ? __uint_as_float(halves_join(upper[i], upper[plane + i])) : ((const float *)wei)[i];
+            const float x =
+                plane ? __uint_as_float(halves_join(upper[i], upper[plane + i])) : ((const float *)wei)[i];
             out[i] = from_float<T>(x * scale);
         }
         return;
@@ -40,31 +41,31 @@ template <class T> static void start(const step *s)
 {
     const int64_t K = s->in[0].shape.dim[0], inner = s->in[0].count / K;
     const int threads = inner >= 512 ? 128 : 32;
-    const int64_t size = s->in[0].count, plane = s->in[0].type == HALVES ? halves_plane(size) : 0;
+    const int64_t size = s->in[0].count, plane = s->in[0].format.storage == SPLIT_F32 ? halves_plane(size) : 0;
     fold<T><<<(unsigned)K, threads, 0, stream_of(s)>>>(fold_args_of(s), inner, size, s->in[0].data, plane,
                                                        (T *)s->out[0].data, (float *)s->out[1].data);
 }
 
 static brasa_status fold_run(const step *s)
 {
-    BY_TYPE(s->out[0].type, start, s);
+    BY_TYPE(s->out[0].format.storage, start, s);
     return cuda_started(s);
 }
 
 /* NHWC of weights has the output channels outermost. */
-static void fold_layouts(const graph *g, const node *n, layout *in, layout *out)
+static void fold_formats(const graph *g, const node *n, format *in, format *out)
 {
     const value *wei = &g->values[n->in[0]];
-    layout halves = cuda_layout_f32(g, n->in[0]);
-    halves.bf16 = halves.halves = 1;
-    in[0] = wei->settled && layout_equal(&wei->layout, &halves) ? halves : cuda_layout_f32(g, n->in[0]);
-    out[0] = cuda_layout(g, n->out[0]);
+    in[0] = cuda_format_exact(g, n->in[0]);
+    if (wei->format.storage == SPLIT_F32 && layout_equal(&wei->format.layout, &in[0].layout))
+        in[0] = wei->format;
+    out[0] = cuda_format(g, n->out[0]);
 }
 
 extern "C" {
 extern const backend_kernel batchnorm_fold_cuda[];
 const backend_kernel batchnorm_fold_cuda[] = {
-    CUDA_ROW("batchnorm_fold", fold_run, fold_layouts),
+    CUDA_ROW("batchnorm_fold", fold_run, fold_formats),
     CUDA_END,
 };
 }

@@ -107,7 +107,7 @@ static brasa_status run(const step *s)
         int64_t pieces = 0;
         for (; done < s->nin && t.count < MOST; done++) {
             const arg *a = &s->in[done];
-            t.x[t.count++] = tensor{a->data, a->count, (int32_t)pieces, a->type};
+            t.x[t.count++] = tensor{a->data, a->count, (int32_t)pieces, a->format.storage};
             pieces += pieces_of(a->count);
         }
         squares_kernel<<<(unsigned)pieces, THREADS, 0, stream_of(s)>>>(t, part + before);
@@ -122,21 +122,21 @@ static int64_t workspace(const graph *g, const node *n)
 {
     int64_t pieces = 0;
     for (int k = 0; k < n->nin; k++)
-        pieces += pieces_of(layout_count(&g->values[n->in[k]].layout, &g->values[n->in[k]].shape));
+        pieces += pieces_of(layout_count(&g->values[n->in[k]].format.layout, &g->values[n->in[k]].shape));
     return pieces * (int64_t)sizeof(double);
 }
 
 /* The norm does not depend on how the gradients lie. */
-static void layouts(const graph *g, const node *n, layout *in, layout *)
+static void formats(const graph *g, const node *n, format *in, format *)
 {
     for (int k = 0; k < n->nin; k++)
-        in[k] = g->values[n->in[k]].settled ? g->values[n->in[k]].layout : cuda_layout_f32(g, n->in[k]);
+        in[k] = g->values[n->in[k]].settled ? g->values[n->in[k]].format : cuda_format_exact(g, n->in[k]);
 }
 
 extern "C" {
 extern const backend_kernel clip_scale_cuda[];
 const backend_kernel clip_scale_cuda[] = {
-    {"clip_scale", {.name = "clip_scale_cuda", .real = F32, .layouts = layouts, .workspace = workspace, .run = run}},
+    {"clip_scale", {.name = "clip_scale_cuda", .real = F32, .formats = formats, .workspace = workspace, .run = run}},
     CUDA_END,
 };
 }

@@ -96,7 +96,7 @@ static span span_of(const arg *a, int axis)
 {
     span out = {1, 1};
     for (int i = a->shape.rank - 1; i >= 0; i--) {
-        const int d = a->layout.permuted ? a->layout.order[i] : i;
+        const int d = a->format.layout.permuted ? a->format.layout.order[i] : i;
         out.row = out.inner * a->shape.dim[d];
         if (d == axis)
             break;
@@ -109,7 +109,7 @@ static brasa_status run_concat(const step *s)
 {
     const int axis = ((const concat_attr *)s->attr)->axis;
     const arg *dst = &s->out[0];
-    const int64_t size = (int64_t)dtype_size(dst->type), row = span_of(dst, axis).row * size;
+    const int64_t size = (int64_t)dtype_size(dst->format.storage), row = span_of(dst, axis).row * size;
     char *to = (char *)dst->data;
     for (int done = 0; done < s->nin;) {
         pieces p = {.rows = dst->count * size / row};
@@ -129,7 +129,7 @@ static brasa_status run_slice(const step *s)
     const slice_attr *t = (const slice_attr *)s->attr;
     const arg *src = &s->in[0], *dst = &s->out[0];
     const span whole = span_of(src, t->axis), part = span_of(dst, t->axis);
-    const int64_t size = (int64_t)dtype_size(dst->type);
+    const int64_t size = (int64_t)dtype_size(dst->format.storage);
     pieces p = {.count = 1, .columns = part.row * size, .rows = dst->count / part.row};
     p.x[0] = piece{(const char *)src->data + t->start * whole.inner * size, (char *)dst->data, whole.row * size,
                    part.row * size, 0};
@@ -137,19 +137,19 @@ static brasa_status run_slice(const step *s)
     return cuda_started(s);
 }
 
-/* As cuda_layouts, in one type. */
-static void layouts(const graph *g, const node *n, layout *in, layout *out)
+/* As cuda_formats, in one type. */
+static void formats(const graph *g, const node *n, format *in, format *out)
 {
-    cuda_layouts(g, n, in, out);
+    cuda_formats(g, n, in, out);
     for (int k = 0; k < n->nin; k++)
-        in[k].bf16 = out[0].bf16;
+        in[k].storage = out[0].storage;
 }
 
 extern "C" {
 extern const backend_kernel concat_cuda[];
 const backend_kernel concat_cuda[] = {
-    CUDA_ROW("concat", run_concat, layouts),
-    CUDA_ROW("slice", run_slice, layouts),
+    CUDA_ROW("concat", run_concat, formats),
+    CUDA_ROW("slice", run_slice, formats),
     CUDA_END,
 };
 }

@@ -93,7 +93,7 @@ static bool slice_supports(const graph *g, const node *n)
 }
 
 const kernel SIMD_TABLE(concat)[] = {
-    SIMD_ROW("concat", concat_op, .supports = concat_supports, .layouts = cpu_layouts, .run = concat),
-    SIMD_ROW("slice", slice_op, .supports = slice_supports, .layouts = cpu_layouts, .run = slice),
+    SIMD_ROW("concat", concat_op, .supports = concat_supports, .formats = cpu_formats, .run = concat),
+    SIMD_ROW("slice", slice_op, .supports = slice_supports, .formats = cpu_formats, .run = slice),
     {0},
 };

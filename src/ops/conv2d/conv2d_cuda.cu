@@ -542,13 +542,11 @@ void conv2d_cuda_fill(const cuda_queue *q, void *to, dtype type, int64_t count)
 
 /* --- steps ----------------------------------------------------------------------------------------------------- */
 
-void conv2d_cuda_layouts(const graph *g, const node *n, layout *in, layout *out)
+void conv2d_cuda_formats(const graph *g, const node *n, format *in, format *out)
 {
     for (int k = 0; k < n->nin + n->nout; k++) {
         const int v = k < n->nin ? n->in[k] : n->out[k - n->nin];
-        layout *to = k < n->nin ? &in[k] : &out[k - n->nin];
-        *to = cuda_layout_f32(g, v);
-        to->bf16 = g->values[v].shape.rank == 4 && g->precision == BRASA_BF16;
+        *(k < n->nin ? &in[k] : &out[k - n->nin]) = cuda_format_product(g, v);
     }
 }
 
@@ -594,7 +592,7 @@ template <class T> static brasa_status start_forward(const step *s)
 
 static brasa_status run_forward(const step *s)
 {
-    return BY_TYPE(s->out[0].type, start_forward, s);
+    return BY_TYPE(s->out[0].format.storage, start_forward, s);
 }
 
 template <class T> static brasa_status start_data(const step *s)
@@ -608,7 +606,7 @@ template <class T> static brasa_status start_data(const step *s)
 
 static brasa_status run_data(const step *s)
 {
-    return BY_TYPE(s->out[0].type, start_data, s);
+    return BY_TYPE(s->out[0].format.storage, start_data, s);
 }
 
 /* Pixels of a part of the weights' gradient: so few that a sum of floats stays good and all processors have work, as
@@ -656,13 +654,14 @@ template <class T> static brasa_status start_weights(const step *s)
     if (parts)
         add_parts<T><<<blocks_for(s, count, THREADS), THREADS, 0, q->stream>>>(parts, cuts, count, dwei);
     if (s->nout > 1)
-        conv2d_cuda_bias_grad(q, s->in[1].data, s->in[1].type, (float *)s->out[1].data, v.outputs, v.K, s->workspace);
+        conv2d_cuda_bias_grad(q, s->in[1].data, s->in[1].format.storage, (float *)s->out[1].data, v.outputs, v.K,
+                              s->workspace);
     return cuda_started(s);
 }
 
 static brasa_status run_weights(const step *s)
 {
-    return BY_TYPE(s->out[0].type, start_weights, s);
+    return BY_TYPE(s->out[0].format.storage, start_weights, s);
 }
 
 /* Coordinates of 32 bits: every picture that there is. */
@@ -687,18 +686,18 @@ extern "C" {
 extern const backend_kernel conv2d_cuda[];
 const backend_kernel conv2d_cuda[] = {
     {"conv2d",
-     {.name = "conv2d_cuda", .real = F32, .supports = supports, .layouts = conv2d_cuda_layouts, .run = run_forward}},
+     {.name = "conv2d_cuda", .real = F32, .supports = supports, .formats = conv2d_cuda_formats, .run = run_forward}},
     {"conv2d_grad_data",
      {.name = "conv2d_grad_data_cuda",
       .real = F32,
       .supports = supports_data,
-      .layouts = conv2d_cuda_layouts,
+      .formats = conv2d_cuda_formats,
       .run = run_data}},
     {"conv2d_grad_weights",
      {.name = "conv2d_grad_weights_cuda",
       .real = F32,
       .supports = supports,
-      .layouts = conv2d_cuda_layouts,
+      .formats = conv2d_cuda_formats,
       .workspace = weights_workspace,
       .run = run_weights}},
     CUDA_END,

@@ -11,9 +11,9 @@ extern "C" {
 
 #include "ops/conv2d/conv2d.h"
 
-/* For kernel.layouts of all three products: pictures as NHWC, weights as OHWI, in 16 bits with BRASA_BF16; the bias
+/* For kernel.formats of all three products: pictures as NHWC, weights as OHWI, in 16 bits with BRASA_BF16; the bias
  * and its gradient are floats. */
-void conv2d_cuda_layouts(const graph *g, const node *n, layout *in, layout *out);
+void conv2d_cuda_formats(const graph *g, const node *n, format *in, format *out);
 
 /* Starts dst = act(dst + bia) in place, on a matrix of rows (pixels) of channels. bia may be NULL. */
 void conv2d_cuda_finish(const cuda_queue *q, void *dst, dtype type, const float *bia, int64_t rows, int64_t channels,

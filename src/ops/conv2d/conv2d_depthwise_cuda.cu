@@ -166,15 +166,15 @@ template <class T> static void forward_start(const step *s)
 /* in: src, wei [, bia]; out: dst */
 static brasa_status forward_run(const step *s)
 {
-    BY_TYPE(s->out[0].type, forward_start, s);
+    BY_TYPE(s->out[0].format.storage, forward_start, s);
     return cuda_started(s);
 }
 
-static void forward_layouts(const graph *g, const node *n, layout *in, layout *out)
+static void forward_formats(const graph *g, const node *n, format *in, format *out)
 {
-    in[0] = picture_layout(g, n->in[0]);
+    in[0] = picture_format(g, n->in[0]);
     in[1] = depthwise_weights(g, n->in[1]);
-    out[0] = picture_layout(g, n->out[0]);
+    out[0] = picture_format(g, n->out[0]);
 }
 
 static bool is_depthwise(const graph *g, const node *n, int src)
@@ -199,19 +199,19 @@ const backend_kernel conv2d_depthwise_cuda[] = {
      {.name = "conv2d_depthwise_cuda",
       .real = F32,
       .supports = supports,
-      .layouts = forward_layouts,
+      .formats = forward_formats,
       .run = forward_run}},
     {"conv2d_grad_data",
      {.name = "conv2d_grad_data_depthwise_cuda",
       .real = F32,
       .supports = supports_data,
-      .layouts = depthwise_data_layouts,
+      .formats = depthwise_data_formats,
       .run = depthwise_data_run}},
     {"conv2d_grad_weights",
      {.name = "conv2d_grad_weights_depthwise_cuda",
       .real = F32,
       .supports = supports,
-      .layouts = depthwise_weights_layouts,
+      .formats = depthwise_weights_formats,
       .open = depthwise_open,
       .close = depthwise_close,
       .workspace = depthwise_weights_workspace,

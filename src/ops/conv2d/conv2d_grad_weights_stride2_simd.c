@@ -170,7 +170,7 @@ static brasa_status open(graph *g, node *n)
 
 const kernel SIMD_TABLE(conv2d_grad_weights_stride2)[] = {
     SIMD_ROW("conv2d_grad_weights_stride2", conv2d_grad_weights_op, .supports = stride2_supports,
-             .layouts = conv2d_layouts, .parts_in = 1 | 2, .open = open, .close = mem_put,
+             .formats = conv2d_formats, .parts_in = 1 | 2, .open = open, .close = mem_put,
              .workspace = pieces_workspace, .run = pieces_run),
     {0},
 };

@@ -233,7 +233,7 @@ static int64_t workspace(const graph *g, const node *n)
 
 const kernel SIMD_TABLE(conv2d_grad_weights_winograd8)[] = {
     SIMD_ROW("conv2d_grad_weights_winograd8", conv2d_grad_weights_op, .supports = winograd8_supports,
-             .layouts = winograd8_layouts, .parts_in = 3, .workspace = workspace,
+             .formats = winograd8_formats, .parts_in = 3, .workspace = workspace,
              .run = conv2d_grad_weights_winograd8),
     {0},
 };

@@ -383,6 +383,6 @@ static bool pays(const graph *g, const node *n)
 }
 
 const kernel SIMD_TABLE(conv2d_strassen)[] = {
-    BOTH_WAYS("strassen", .supports = supports, .pays = pays, .layouts = conv2d_layouts),
+    BOTH_WAYS("strassen", .supports = supports, .pays = pays, .formats = conv2d_formats),
     {0},
 };

@@ -270,6 +270,6 @@ static int64_t workspace(const graph *g, const node *n)
 }
 
 const kernel SIMD_TABLE(conv2d_stride2)[] = {
-    BOTH_WAYS("stride2", .supports = stride2_supports, .layouts = conv2d_layouts),
+    BOTH_WAYS("stride2", .supports = stride2_supports, .formats = conv2d_formats),
     {0},
 };

@@ -34,11 +34,11 @@ static brasa_status NAME(conv2d_update)(const step *s)
     const int slots = fused_slots(s->node);
     arg out[2] = {s->out[0]};
     out[0].data = s->workspace;
-    out[0].layout = (layout){0};
+    out[0].format.layout = (layout){0};
     if (s->nout > 1 + slots)
         out[1] = s->out[1 + slots];
     step gradient = *s;
-    gradient.kernel = gradient_kernel(s->in[0].type);
+    gradient.kernel = gradient_kernel(s->in[0].format.storage);
     gradient.attr = ((const fused_update_attr *)s->attr)->layer;
     gradient.out = out;
     gradient.nout = s->nout - slots;
@@ -81,7 +81,7 @@ static int64_t workspace(const graph *g, const node *n)
 }
 
 const kernel conv2d_update_ref[] = {
-    REFERENCE_(conv2d_update_op, conv2d_update, .open = fused_update_open_ref, .layouts = fused_update_layouts,
+    REFERENCE_(conv2d_update_op, conv2d_update, .open = fused_update_open_ref, .formats = fused_update_formats,
                .workspace = workspace),
     {0},
 };

@@ -70,18 +70,18 @@ static bool supports(const graph *g, const node *n)
 {
     const value *wei = &g->values[n->in[FUSED_WEI]];
     const layout blocks = cpu_weight_layout(g->ctx);
-    return simd_matches(g, n) && (!wei->settled || layout_equal(&wei->layout, &blocks));
+    return simd_matches(g, n) && (!wei->settled || layout_equal(&wei->format.layout, &blocks));
 }
 
-static void layouts(const graph *g, const node *n, layout *in, layout *out)
+static void formats(const graph *g, const node *n, format *in, format *out)
 {
-    in[0] = cpu_activation_layout(g->ctx, &g->values[n->in[0]].shape);
-    in[1] = cpu_activation_layout(g->ctx, &g->values[n->in[1]].shape);
-    fused_update_layouts(g, n, in, out);
+    in[0].layout = cpu_activation_layout(g->ctx, &g->values[n->in[0]].shape);
+    in[1].layout = cpu_activation_layout(g->ctx, &g->values[n->in[1]].shape);
+    fused_update_formats(g, n, in, out);
 }
 
 const kernel SIMD_TABLE(conv2d_update)[] = {
-    SIMD_ROW("conv2d_update", conv2d_update_op, .supports = supports, .layouts = layouts, .parts_in = 3,
+    SIMD_ROW("conv2d_update", conv2d_update_op, .supports = supports, .formats = formats, .parts_in = 3,
              .open = fused_update_open_fast, .run = conv2d_update),
     {0},
 };

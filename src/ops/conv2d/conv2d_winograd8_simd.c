@@ -201,6 +201,6 @@ static int64_t workspace(const graph *g, const node *n)
 }
 
 const kernel SIMD_TABLE(conv2d_winograd8)[] = {
-    BOTH_WAYS("winograd8", .supports = winograd8_supports, .layouts = winograd8_layouts),
+    BOTH_WAYS("winograd8", .supports = winograd8_supports, .formats = winograd8_formats),
     {0},
 };

@@ -304,6 +304,6 @@ static int64_t workspace(const graph *g, const node *n)
 }
 
 const kernel SIMD_TABLE(conv2d_winograd)[] = {
-    BOTH_WAYS("winograd", .supports = winograd_supports, .pays = winograd_pays, .layouts = conv2d_layouts),
+    BOTH_WAYS("winograd", .supports = winograd_supports, .pays = winograd_pays, .formats = conv2d_formats),
     {0},
 };

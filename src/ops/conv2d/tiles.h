@@ -30,14 +30,14 @@ static inline span share(int64_t all, int64_t part, int64_t parts)
     return (span){all * part / parts, all * (part + 1) / parts};
 }
 
-/* For kernel.layouts of all three products: the weights, or their gradient, as direct kernels have them. */
-static inline void conv2d_layouts(const graph *g, const node *n, layout *in, layout *out)
+/* For kernel.formats of all three products: the weights, or their gradient, as direct kernels have them. */
+static inline void conv2d_formats(const graph *g, const node *n, format *in, format *out)
 {
-    cpu_layouts(g, n, in, out);
+    cpu_formats(g, n, in, out);
     if (n->op == &conv2d_grad_weights_op)
-        out[0] = cpu_weight_layout(g->ctx);
+        out[0].layout = cpu_weight_layout(g->ctx);
     else
-        in[n->op == &conv2d_grad_data_op ? 0 : 1] = cpu_weight_layout(g->ctx);
+        in[n->op == &conv2d_grad_data_op ? 0 : 1].layout = cpu_weight_layout(g->ctx);
 }
 
 /* A block of weights, [tap][input][output], as the data gradient sees it: [last tap - tap][output][input]. */

@@ -152,14 +152,14 @@ static inline bool winograd8_supports(const graph *g, const node *n)
     return (data ? tiling_of(w, dst, src, true) : tiling_of(w, src, dst, false)).count >= FEWEST_TILES;
 }
 
-/* For kernel.layouts. The weights of a picture are in blocks of outputs, with the channels around them: this, too, is
+/* For kernel.formats. The weights of a picture are in blocks of outputs, with the channels around them: this, too, is
  * what direct kernels read. */
-static inline void winograd8_layouts(const graph *g, const node *n, layout *in, layout *out)
+static inline void winograd8_formats(const graph *g, const node *n, format *in, format *out)
 {
-    conv2d_layouts(g, n, in, out);
+    conv2d_formats(g, n, in, out);
     if (n->op == &conv2d_grad_data_op || g->values[n->in[0]].shape.dim[1] >= 4)
         return;
-    layout *wei = n->op == &conv2d_op ? &in[1] : &out[0];
+    layout *wei = n->op == &conv2d_op ? &in[1].layout : &out[0].layout;
     *wei = (layout){.permuted = 1, .order = {0, 2, 3, 1}, .nblocks = 1, .axis = {0}, .block = {BLOCK}};
 }
 

@@ -143,11 +143,11 @@ static int64_t workspace(const graph *g, const node *n)
 
 /* --- layouts --------------------------------------------------------------------------------------------------- */
 
-static void layouts_forward(const graph *g, const node *n, layout *in, layout *out)
+static void formats_forward(const graph *g, const node *n, format *in, format *out)
 {
-    dense_cuda_layouts(g, n, in, out);
+    dense_cuda_formats(g, n, in, out);
     if (n->nin > 2)
-        in[2].bf16 = in_16_bits(g) && !((const dense_state *)n->state)->bias;
+        in[2].storage = in_16_bits(g) && !((const dense_state *)n->state)->bias ? BF16 : F32;
 }
 
 /* --- running --------------------------------------------------------------------------------------------------- */
@@ -162,7 +162,7 @@ static brasa_status run_forward(const step *s)
     if (status != BRASA_OK)
         return status;
     if (state->bias || state->act != ACT_NONE)
-        dense_cuda_finish(stream_of(s), dst->data, dst->type, dst->shape.dim[0], dst->shape.dim[1],
+        dense_cuda_finish(stream_of(s), dst->data, dst->format.storage, dst->shape.dim[0], dst->shape.dim[1],
                           state->bias ? bia : NULL, state->act);
     return cuda_started(s);
 }
@@ -187,7 +187,8 @@ static brasa_status run_weights(const step *s)
     if (status != BRASA_OK)
         return status;
     if (state->bias)
-        dense_cuda_bias_gradient(stream_of(s), ddst->data, ddst->type, ddst->shape.dim[0], ddst->shape.dim[1], dbia);
+        dense_cuda_bias_gradient(stream_of(s), ddst->data, ddst->format.storage, ddst->shape.dim[0],
+                                 ddst->shape.dim[1], dbia);
     return cuda_started(s);
 }
 
@@ -198,18 +199,18 @@ static bool tell_choice(const void *state, device_choice *out)
 
 /* --- the kernels ----------------------------------------------------------------------------------------------- */
 
-#define LT_ROW(operation, open_hook, layouts_hook, run_hook)                                                         \
+#define LT_ROW(operation, open_hook, formats_hook, run_hook)                                                         \
     {                                                                                                                \
         operation,                                                                                                   \
         {                                                                                                            \
-            .name = operation "_cublaslt", .real = F32, .supports = supports, .layouts = layouts_hook,               \
+            .name = operation "_cublaslt", .real = F32, .supports = supports, .formats = formats_hook,               \
             .open = open_hook, .close = state_close, .workspace = workspace, .run = run_hook, .choice = tell_choice  \
         }                                                                                                            \
     }
 extern const backend_kernel dense_cublaslt_cuda[];
 const backend_kernel dense_cublaslt_cuda[] = {
-    LT_ROW("dense", open_forward, layouts_forward, run_forward),
-    LT_ROW("dense_grad_data", open_data, dense_cuda_layouts_gradient, run_data),
-    LT_ROW("dense_grad_weights", open_weights, dense_cuda_layouts_gradient, run_weights),
+    LT_ROW("dense", open_forward, formats_forward, run_forward),
+    LT_ROW("dense_grad_data", open_data, dense_cuda_formats_gradient, run_data),
+    LT_ROW("dense_grad_weights", open_weights, dense_cuda_formats_gradient, run_weights),
     CUDA_END,
 };

@@ -115,7 +115,7 @@ template <class T> static void forward_start(const step *s)
 
 static brasa_status forward_run(const step *s)
 {
-    BY_TYPE(s->in[0].type, forward_start, s);
+    BY_TYPE(s->in[0].format.storage, forward_start, s);
     return cuda_started(s);
 }
 
@@ -130,7 +130,7 @@ template <class T> static void data_start(const step *s)
 
 static brasa_status data_run(const step *s)
 {
-    BY_TYPE(s->in[1].type, data_start, s);
+    BY_TYPE(s->in[1].format.storage, data_start, s);
     return cuda_started(s);
 }
 
@@ -145,36 +145,31 @@ template <class T> static void rows_start(const step *s, int64_t first, int64_t 
 
 void dense_cuda_weight_rows(const step *s, int64_t first, int64_t rows, void *to)
 {
-    BY_TYPE(s->in[0].type, rows_start, s, first, rows, to, NULL);
+    BY_TYPE(s->in[0].format.storage, rows_start, s, first, rows, to, NULL);
 }
 
 /* in: src, ddst; out: dwei [, dbia] */
 static brasa_status weights_run(const step *s)
 {
     float *dbia = s->nout > 1 ? (float *)s->out[1].data : NULL;
-    BY_TYPE(s->in[0].type, rows_start, s, 0, s->in[1].shape.dim[1], s->out[0].data, dbia);
+    BY_TYPE(s->in[0].format.storage, rows_start, s, 0, s->in[1].shape.dim[1], s->out[0].data, dbia);
     return cuda_started(s);
 }
 
 /* --- layouts --------------------------------------------------------------------------------------------------- */
 
-static bool in_16_bits(const graph *g)
+void dense_cuda_formats(const graph *g, const node *n, format *in, format *out)
 {
-    return g->precision == BRASA_BF16;
+    in[0] = cuda_format_product(g, n->in[0]);
+    in[1] = cuda_format_product(g, n->in[1]);
+    out[0] = cuda_format_product(g, n->out[0]);
 }
 
-void dense_cuda_layouts(const graph *g, const node *n, layout *in, layout *out)
+void dense_cuda_formats_gradient(const graph *g, const node *n, format *in, format *out)
 {
-    in[0] = dense_cuda_matrix(g, n->in[0], in_16_bits(g));
-    in[1] = dense_cuda_matrix(g, n->in[1], in_16_bits(g));
-    out[0] = dense_cuda_matrix(g, n->out[0], in_16_bits(g));
-}
-
-void dense_cuda_layouts_gradient(const graph *g, const node *n, layout *in, layout *out)
-{
-    in[0] = dense_cuda_matrix(g, n->in[0], in_16_bits(g));
-    in[1] = dense_cuda_matrix(g, n->in[1], in_16_bits(g));
-    out[0] = dense_cuda_matrix(g, n->out[0], in_16_bits(g));
+    in[0] = cuda_format_product(g, n->in[0]);
+    in[1] = cuda_format_product(g, n->in[1]);
+    out[0] = cuda_format_product(g, n->out[0]);
 }
 
 /* --- what a library leaves ------------------------------------------------------------------------------------- */
@@ -237,9 +232,9 @@ void dense_cuda_bias_gradient(cudaStream_t stream, const void *ddst, dtype type,
 extern "C" {
 extern const backend_kernel dense_cuda[];
 const backend_kernel dense_cuda[] = {
-    CUDA_ROW("dense", forward_run, dense_cuda_layouts),
-    CUDA_ROW("dense_grad_data", data_run, dense_cuda_layouts_gradient),
-    CUDA_ROW("dense_grad_weights", weights_run, dense_cuda_layouts_gradient),
+    CUDA_ROW("dense", forward_run, dense_cuda_formats),
+    CUDA_ROW("dense_grad_data", data_run, dense_cuda_formats_gradient),
+    CUDA_ROW("dense_grad_weights", weights_run, dense_cuda_formats_gradient),
     CUDA_END,
 };
 }

@@ -27,29 +27,21 @@ static inline dense_sizes dense_sizes_of(const shape *src, const shape *dst)
     return d;
 }
 
-/* A matrix of the layer, in 16 bits or not. */
-static inline layout dense_cuda_matrix(const graph *g, int v, bool bf16)
-{
-    layout l = cuda_layout_f32(g, v);
-    l.bf16 = bf16 ? 1 : 0;
-    return l;
-}
-
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-/* kernel.layouts of dense, and of its gradients; the bias is floats. */
-void dense_cuda_layouts(const graph *g, const node *n, layout *in, layout *out);
-void dense_cuda_layouts_gradient(const graph *g, const node *n, layout *in, layout *out);
+/* kernel.formats of dense, and of its gradients; the bias is floats. */
+void dense_cuda_formats(const graph *g, const node *n, format *in, format *out);
+void dense_cuda_formats_gradient(const graph *g, const node *n, format *in, format *out);
 
 /* The gradient of so many rows of the weights from `first` on; the step's first inputs are src and ddst. */
 void dense_cuda_weight_rows(const step *s, int64_t first, int64_t rows, void *to);
 
 /* dense_update_cublaslt.c: the kernel of the optimizer whose work a node of dense_update does, or NULL. */
 const kernel *dense_update_cuda_optimizer(const graph *g, const node *n);
-/* dense_update_cublaslt.c: kernel.layouts of dense_update. */
-void dense_update_cuda_layouts(const graph *g, const node *n, layout *in, layout *out);
+/* dense_update_cublaslt.c: kernel.formats of dense_update. */
+void dense_update_cuda_formats(const graph *g, const node *n, format *in, format *out);
 
 /* What a library's product leaves to be done. dst = act(dst + bia); bia may be NULL. */
 void dense_cuda_finish(cudaStream_t stream, void *dst, dtype type, int64_t N, int64_t K, const float *bia,

@@ -260,7 +260,7 @@ template <class T, int N> static void weights_start(const step *s)
 #define BY_SAMPLES(matrix, function, s)                                                                              \
     do {                                                                                                             \
         const int64_t samples = (matrix).shape.dim[0];                                                               \
-        const bool half = (matrix).type == BF16;                                                                     \
+        const bool half = (matrix).format.storage == BF16;                                                           \
         if (samples <= 1)                                                                                            \
             half ? function<bf16, 1>(s) : function<float, 1>(s);                                                     \
         else if (samples <= 2)                                                                                       \
@@ -308,13 +308,13 @@ const backend_kernel dense_small_cuda[] = {
      {.name = "dense_small_cuda",
       .real = F32,
       .supports = supports_forward,
-      .layouts = dense_cuda_layouts,
+      .formats = dense_cuda_formats,
       .run = forward_run}},
     {"dense_grad_data",
      {.name = "dense_grad_data_small_cuda",
       .real = F32,
       .supports = supports_gradient,
-      .layouts = dense_cuda_layouts_gradient,
+      .formats = dense_cuda_formats_gradient,
       .open = data_open,
       .close = cuda_counters_close,
       .workspace = data_workspace,
@@ -323,7 +323,7 @@ const backend_kernel dense_small_cuda[] = {
      {.name = "dense_grad_weights_small_cuda",
       .real = F32,
       .supports = supports_gradient,
-      .layouts = dense_cuda_layouts_gradient,
+      .formats = dense_cuda_formats_gradient,
       .run = weights_run}},
     CUDA_END,
 };

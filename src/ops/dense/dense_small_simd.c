@@ -288,19 +288,19 @@ static bool supports(const graph *g, const node *n)
     if (!simd_matches(g, n) || wei->shape.rank != 2 || layout_count(&own, &wei->shape) > SMALL)
         return false;
     /* The update cannot choose; and others read the weights as they are, too, where they are in another layout. */
-    return wei->kind == VALUE_TEMP || !wei->settled || layout_equal(&wei->layout, &own);
+    return wei->kind == VALUE_TEMP || !wei->settled || layout_equal(&wei->format.layout, &own);
 }
 
-static void layouts(const graph *g, const node *n, layout *in, layout *out)
+static void formats(const graph *g, const node *n, format *in, format *out)
 {
     (void)g;
     if (n->op == &dense_grad_weights_op)
-        out[0] = block_layout();
+        out[0].layout = block_layout();
     else if (n->op == &dense_update_op)
         for (int k = 0; k < 1 + n->nin - FUSED_SLOTS; k++)
-            in[k ? FUSED_SLOTS + k - 1 : FUSED_WEI] = out[k] = block_layout();
+            in[k ? FUSED_SLOTS + k - 1 : FUSED_WEI].layout = out[k].layout = block_layout();
     else
-        in[n->op == &dense_op ? 1 : 0] = block_layout();
+        in[n->op == &dense_op ? 1 : 0].layout = block_layout();
 }
 
 static int64_t workspace(const graph *g, const node *n)
@@ -310,7 +310,7 @@ static int64_t workspace(const graph *g, const node *n)
 }
 
 #define SMALL_KERNEL(operation, function, ...)                                                                       \
-    SIMD_ROW(#function "_small", operation, .supports = supports, .layouts = layouts, .run = function, __VA_ARGS__)
+    SIMD_ROW(#function "_small", operation, .supports = supports, .formats = formats, .run = function, __VA_ARGS__)
 const kernel SIMD_TABLE(dense_small)[] = {
     SMALL_KERNEL(dense_op, dense, .open = NULL),
     SMALL_KERNEL(dense_grad_data_op, dense_grad_data, .workspace = workspace),

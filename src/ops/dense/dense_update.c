@@ -32,7 +32,7 @@ static void NAME(part_gradient)(const step *s, int64_t first, int64_t count, REA
     const arg *wei = &s->in[FUSED_WEI];
     const REAL *src = s->in[0].data, *ddst = s->in[1].data;
     const int64_t N = s->in[1].shape.dim[0], K = s->in[1].shape.dim[1], C = dense_inputs(&wei->shape);
-    const bool plain = layout_plain(&wei->layout);
+    const bool plain = layout_plain(&wei->format.layout);
     for (int64_t i = 0, run; i < count; i += run) {
         const int64_t at = fused_element(wei, first + i), k = at / C, c = at % C;
         const bool padding = at < 0;
@@ -154,13 +154,13 @@ void dense_update_bias(const step *s)
 {
     const int64_t N = s->in[1].shape.dim[0], K = s->in[1].shape.dim[1];
     if (s->nout - (dense_update_dsrc(s) != NULL) > 1 + fused_slots(s->node))
-        step_for(s, K, (double)N * (double)K, s->in[1].type == F64 ? bias_range_f64 : bias_range_f32);
+        step_for(s, K, (double)N * (double)K, s->in[1].format.storage == F64 ? bias_range_f64 : bias_range_f32);
 }
 
 #define UPDATE_KERNEL(type, function)                                                                                \
     {                                                                                                                \
         .name = "dense_update_ref", .op = &dense_update_op, .real = type, .open = fused_update_open_ref,             \
-        .layouts = fused_update_layouts, .run = function                                                             \
+        .formats = fused_update_formats, .run = function                                                             \
     }
 const kernel dense_update_ref[] = {
     UPDATE_KERNEL(F32, dense_update_f32),

@@ -35,23 +35,21 @@ const kernel *dense_update_cuda_optimizer(const graph *g, const node *n)
 }
 
 /* Weights and slots lie as the optimizer's kernel wants them. */
-void dense_update_cuda_layouts(const graph *g, const node *n, layout *in, layout *out)
+void dense_update_cuda_formats(const graph *g, const node *n, format *in, format *out)
 {
-    const bool half = g->precision == BRASA_BF16;
     const int slots = fused_slots(n);
-    layout of_update[UPDATE_SLOTS + MAX_SLOTS], to_update[1 + MAX_SLOTS];
-    memset(of_update, 0, sizeof of_update);
-    memset(to_update, 0, sizeof to_update);
-    dense_update_cuda_optimizer(g, n)->layouts(g, &attr_of(n)->update, of_update, to_update);
-    in[0] = dense_cuda_matrix(g, n->in[0], half);
-    in[1] = dense_cuda_matrix(g, n->in[1], half);
+    format of_update[UPDATE_SLOTS + MAX_SLOTS], to_update[1 + MAX_SLOTS];
+    formats_plain(g, &attr_of(n)->update, of_update, to_update);
+    dense_update_cuda_optimizer(g, n)->formats(g, &attr_of(n)->update, of_update, to_update);
+    in[0] = cuda_format_product(g, n->in[0]);
+    in[1] = cuda_format_product(g, n->in[1]);
     in[FUSED_WEI] = of_update[0];
     for (int k = 0; k < slots; k++)
         in[FUSED_SLOTS + k] = of_update[UPDATE_SLOTS + k];
     for (int k = 0; k < 1 + slots; k++)
         out[k] = to_update[k];
     if (attr_of(n)->data)
-        out[n->nout - 1] = dense_cuda_matrix(g, n->out[n->nout - 1], half);
+        out[n->nout - 1] = cuda_format_product(g, n->out[n->nout - 1]);
 }
 
 /* --- pieces ------------------------------------------------------------------------------------------------------
@@ -150,7 +148,7 @@ static int64_t workspace(const graph *g, const node *n)
 static brasa_status make_piece(const step *s, const pieces *p, const dense_sizes *d, int64_t first, int64_t rows)
 {
     const arg *ddst = &s->in[1];
-    const int64_t size = (int64_t)dtype_size(ddst->type);
+    const int64_t size = (int64_t)dtype_size(ddst->format.storage);
     const cublaslt_plan *plan = first + rows_of(d, size) <= d->K ? p->plan[0] : p->plan[1];
     if (plan)
         return cublaslt_run(plan, s->in[0].data, (const char *)ddst->data + first * size, s->workspace, NULL,
@@ -167,7 +165,7 @@ static brasa_status update_piece(const step *s, const kernel *optimizer, int64_t
     step u = *s;
     for (int k = 0; k < n->nin; k++)
         in[k] = s->in[k == 0 ? FUSED_WEI : k + 1];
-    in[1] = (arg){.data = s->workspace, .count = count, .type = s->in[1].type};
+    in[1] = (arg){.data = s->workspace, .count = count, .format.storage = s->in[1].format.storage};
     u.kernel = optimizer;
     u.node = n;
     u.attr = n->attr;
@@ -185,7 +183,7 @@ static brasa_status run(const step *s)
     const pieces *p = s->state;
     const arg *ddst = &s->in[1];
     const dense_sizes d = dense_sizes_of(&s->in[0].shape, &ddst->shape);
-    const int64_t rows = rows_of(&d, (int64_t)dtype_size(ddst->type));
+    const int64_t rows = rows_of(&d, (int64_t)dtype_size(ddst->format.storage));
     brasa_status status = BRASA_OK;
     for (int64_t first = 0; first < d.K && status == BRASA_OK; first += rows) {
         const int64_t count = d.K - first < rows ? d.K - first : rows;
@@ -195,7 +193,7 @@ static brasa_status run(const step *s)
     }
     if (status != BRASA_OK || s->nout == 1 + fused_slots(s->node))
         return status;
-    dense_cuda_bias_gradient(stream_of(s), ddst->data, ddst->type, d.N, d.K, s->out[s->nout - 1].data);
+    dense_cuda_bias_gradient(stream_of(s), ddst->data, ddst->format.storage, d.N, d.K, s->out[s->nout - 1].data);
     return cuda_started(s);
 }
 
@@ -213,7 +211,7 @@ static bool tell_choice(const void *state, device_choice *out)
     {                                                                                                                \
         "dense_update",                                                                                              \
         {                                                                                                            \
-            .name = kernel_name, .real = F32, .supports = supports_hook, .layouts = dense_update_cuda_layouts,       \
+            .name = kernel_name, .real = F32, .supports = supports_hook, .formats = dense_update_cuda_formats,       \
             .open = open_hook, .close = pieces_close, .workspace = workspace, .run = run, .choice = tell_choice      \
         }                                                                                                            \
     }

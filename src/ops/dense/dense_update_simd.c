@@ -74,7 +74,7 @@ static bool matrices_of(const layout *l, const shape *wei, matrices *m)
 static matrices matrices_here(const step *s)
 {
     matrices m;
-    matrices_of(&s->in[FUSED_WEI].layout, &s->in[FUSED_WEI].shape, &m);
+    matrices_of(&s->in[FUSED_WEI].format.layout, &s->in[FUSED_WEI].shape, &m);
     return m;
 }
 
@@ -82,18 +82,18 @@ static bool supports(const graph *g, const node *n)
 {
     const value *wei = &g->values[n->in[FUSED_WEI]];
     matrices m;
-    return g->ctx->isa == SIMD_ISA && (!wei->settled || matrices_of(&wei->layout, &wei->shape, &m));
+    return g->ctx->isa == SIMD_ISA && (!wei->settled || matrices_of(&wei->format.layout, &wei->shape, &m));
 }
 
-static void layouts(const graph *g, const node *n, layout *in, layout *out)
+static void formats(const graph *g, const node *n, format *in, format *out)
 {
     const value *wei = &g->values[n->in[FUSED_WEI]];
     matrices m;
-    matrices_of(&wei->layout, &wei->shape, &m);
-    fused_update_layouts(g, n, in, out);
-    in[0] = m.src;
+    matrices_of(&wei->format.layout, &wei->shape, &m);
+    fused_update_formats(g, n, in, out);
+    in[0].layout = m.src;
     if (((const fused_update_attr *)n->attr)->data)
-        out[n->nout - 1] = m.src;
+        out[n->nout - 1].layout = m.src;
 }
 
 /* --- packing -------------------------------------------------------------------------------------------------- */
@@ -134,7 +134,7 @@ static int64_t workspace(const graph *g, const node *n)
 {
     const value *wei = &g->values[n->in[FUSED_WEI]];
     matrices m;
-    matrices_of(&wei->layout, &wei->shape, &m);
+    matrices_of(&wei->format.layout, &wei->shape, &m);
     const int64_t N = g->values[n->in[1]].shape.dim[0];
     const bool sums = ((const fused_update_attr *)n->attr)->data && m.by_input;
     return (packed(&m, N) + (sums ? sums_of(&m) * N * m.rows : 0)) * (int64_t)sizeof(float);
@@ -403,7 +403,7 @@ static brasa_status dense_update(const step *s)
 }
 
 const kernel SIMD_TABLE(dense_update)[] = {
-    SIMD_ROW("dense_update", dense_update_op, .supports = supports, .layouts = layouts,
+    SIMD_ROW("dense_update", dense_update_op, .supports = supports, .formats = formats,
              .open = fused_update_open_fast, .workspace = workspace, .run = dense_update),
     {0},
 };

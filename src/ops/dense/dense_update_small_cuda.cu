@@ -202,7 +202,7 @@ static bool supports(const graph *g, const node *n)
     const dense_sizes d = sizes_of(g, n);
     const value *wei = &g->values[n->in[FUSED_WEI]];
     return g->precision == BRASA_BF16 && strcmp(a->update.op->name, "sgd") == 0 && d.N <= (a->data ? 4 : FEW) &&
-           d.C % P == 0 && d.K * d.C >= LEAST_WEIGHTS && (!wei->settled || wei->layout.halves) &&
+           d.C % P == 0 && d.K * d.C >= LEAST_WEIGHTS && (!wei->settled || wei->format.storage == SPLIT_F32) &&
            dense_update_cuda_optimizer(g, n) != NULL;
 }
 
@@ -227,7 +227,7 @@ const backend_kernel dense_update_small_cuda[] = {
      {.name = "dense_update_small_cuda",
       .real = F32,
       .supports = supports,
-      .layouts = dense_update_cuda_layouts,
+      .formats = dense_update_cuda_formats,
       .open = open,
       .close = cuda_counters_close,
       .workspace = workspace,

@@ -41,7 +41,7 @@ typedef struct weights {
 
 static inline weights weights_of(const arg *a)
 {
-    return weights{a->data, a->type == BF16};
+    return weights{a->data, a->format.storage == BF16};
 }
 
 static __device__ __forceinline__ float weight_at(const weights &w, int64_t i)
@@ -86,18 +86,20 @@ static __device__ __forceinline__ void load_rows(lanes<T, V> (*to)[COLUMNS], con
 }
 
 /* Kernels lie one after the other, taps in their order: so they do plainly, and as OHWI. */
-static inline layout depthwise_weights(const graph *g, int v)
+static inline format depthwise_weights(const graph *g, int v)
 {
     const value *x = &g->values[v];
-    layout l = cuda_layout_f32(g, v);
-    return x->settled && layout_same_bytes(&x->layout, &l, &x->shape) ? layout_upper(x->layout) : l;
+    format f = cuda_format_exact(g, v);
+    if (x->settled && layout_same_bytes(&x->format.layout, &f.layout, &x->shape))
+        f = {storage_view(x->format.storage), x->format.layout};
+    return f;
 }
 
 /* depthwise_grad_cuda.cu: hooks for the ops of a single gradient, which are in conv2d's list. */
 extern "C" {
-void depthwise_data_layouts(const graph *g, const node *n, layout *in, layout *out);
+void depthwise_data_formats(const graph *g, const node *n, format *in, format *out);
 brasa_status depthwise_data_run(const step *s);
-void depthwise_weights_layouts(const graph *g, const node *n, layout *in, layout *out);
+void depthwise_weights_formats(const graph *g, const node *n, format *in, format *out);
 int64_t depthwise_weights_workspace(const graph *g, const node *n);
 brasa_status depthwise_weights_run(const step *s);
 brasa_status depthwise_open(graph *g, node *n);

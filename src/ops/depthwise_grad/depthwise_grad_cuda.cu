@@ -48,7 +48,7 @@ typedef struct sums_out {
 static sums_out sums_out_of(const tensors &a)
 {
     return sums_out{a.dwei ? a.dwei->data : NULL, a.dbia ? (float *)a.dbia->data : NULL,
-                    a.dwei && a.dwei->type == BF16};
+                    a.dwei && a.dwei->format.storage == BF16};
 }
 
 /* The tap behind the last one is the bias. */
@@ -493,21 +493,21 @@ template <class T> static void grad_start(const step *s, const tensors &a)
 /* in: src, wei, ddst; out: dsrc, dwei [, dbia] */
 static brasa_status both_run(const step *s)
 {
-    BY_TYPE(s->in[2].type, grad_start, s, tensors_both(s));
+    BY_TYPE(s->in[2].format.storage, grad_start, s, tensors_both(s));
     return cuda_started(s);
 }
 
 /* in: wei, ddst; out: dsrc */
 brasa_status depthwise_data_run(const step *s)
 {
-    BY_TYPE(s->in[1].type, grad_start, s, tensors_data(s));
+    BY_TYPE(s->in[1].format.storage, grad_start, s, tensors_data(s));
     return cuda_started(s);
 }
 
 /* in: src, ddst; out: dwei [, dbia] */
 brasa_status depthwise_weights_run(const step *s)
 {
-    BY_TYPE(s->in[1].type, grad_start, s, tensors_weights(s));
+    BY_TYPE(s->in[1].format.storage, grad_start, s, tensors_weights(s));
     return cuda_started(s);
 }
 
@@ -549,27 +549,27 @@ void depthwise_close(brasa_context *ctx, void *state)
     ctx->device->put(ctx->device, state);
 }
 
-static void both_layouts(const graph *g, const node *n, layout *in, layout *out)
+static void both_formats(const graph *g, const node *n, format *in, format *out)
 {
-    in[0] = picture_layout(g, n->in[0]);
+    in[0] = picture_format(g, n->in[0]);
     in[1] = depthwise_weights(g, n->in[1]);
-    in[2] = picture_layout(g, n->in[2]);
-    out[0] = picture_layout(g, n->out[0]);
-    out[1] = cuda_layout(g, n->out[1]);
+    in[2] = picture_format(g, n->in[2]);
+    out[0] = picture_format(g, n->out[0]);
+    out[1] = cuda_format(g, n->out[1]);
 }
 
-void depthwise_data_layouts(const graph *g, const node *n, layout *in, layout *out)
+void depthwise_data_formats(const graph *g, const node *n, format *in, format *out)
 {
     in[0] = depthwise_weights(g, n->in[0]);
-    in[1] = picture_layout(g, n->in[1]);
-    out[0] = picture_layout(g, n->out[0]);
+    in[1] = picture_format(g, n->in[1]);
+    out[0] = picture_format(g, n->out[0]);
 }
 
-void depthwise_weights_layouts(const graph *g, const node *n, layout *in, layout *out)
+void depthwise_weights_formats(const graph *g, const node *n, format *in, format *out)
 {
-    in[0] = picture_layout(g, n->in[0]);
-    in[1] = picture_layout(g, n->in[1]);
-    out[0] = cuda_layout(g, n->out[0]);
+    in[0] = picture_format(g, n->in[0]);
+    in[1] = picture_format(g, n->in[1]);
+    out[0] = cuda_format(g, n->out[0]);
 }
 
 extern "C" {
@@ -579,7 +579,7 @@ const backend_kernel depthwise_grad_cuda[] = {
      {.name = "depthwise_grad_cuda",
       .real = F32,
       .supports = window_fits,
-      .layouts = both_layouts,
+      .formats = both_formats,
       .open = depthwise_open,
       .close = depthwise_close,
       .workspace = both_workspace,

@@ -273,14 +273,14 @@ static int64_t workspace(const graph *g, const node *n)
 }
 
 /* Weights in blocks of channels too, as oneDNN's forward pass has them. */
-static void layouts(const graph *g, const node *n, layout *in, layout *out)
+static void formats(const graph *g, const node *n, format *in, format *out)
 {
-    cpu_layouts(g, n, in, out);
-    in[1] = out[1] = layout_in_blocks(0, BLOCK);
+    cpu_formats(g, n, in, out);
+    in[1].layout = out[1].layout = layout_in_blocks(0, BLOCK);
 }
 
 const kernel SIMD_TABLE(depthwise_grad)[] = {
-    SIMD_ROW("depthwise_grad", depthwise_grad_op, .supports = simd_supports, .layouts = layouts,
+    SIMD_ROW("depthwise_grad", depthwise_grad_op, .supports = simd_supports, .formats = formats,
              .workspace = workspace, .run = depthwise_grad),
     {0},
 };

@@ -171,7 +171,7 @@ template <class T> static void dropout_start(const step *s)
 {
     const arg *src = &s->in[0], *dst = &s->out[0];
     const bool aligned = is_aligned(src, 16) && is_aligned(dst, 16);
-    if (!src->layout.permuted || src->shape.dim[1] == 1 || shape_span(&src->shape, 2, 4) == 1)
+    if (!src->format.layout.permuted || src->shape.dim[1] == 1 || shape_span(&src->shape, 2, 4) == 1)
         plain_start<T>(s); /* with one channel or one pixel NHWC is the order of the shape */
     else if (aligned && src->shape.dim[1] % pack<T>::N == 0)
         pictures_start<T, pack<T>::N>(s);
@@ -181,7 +181,7 @@ template <class T> static void dropout_start(const step *s)
 
 static brasa_status run_dropout(const step *s)
 {
-    BY_TYPE(s->out[0].type, dropout_start, s);
+    BY_TYPE(s->out[0].format.storage, dropout_start, s);
     return cuda_started(s);
 }
 
@@ -200,8 +200,8 @@ static brasa_status run_relu_grad(const step *s)
 extern "C" {
 extern const backend_kernel dropout_cuda[];
 const backend_kernel dropout_cuda[] = {
-    CUDA_ROW("dropout", run_dropout, elementwise_layouts),
-    CUDA_ROW("dropout_relu_grad", run_relu_grad, elementwise_layouts),
+    CUDA_ROW("dropout", run_dropout, elementwise_formats),
+    CUDA_ROW("dropout_relu_grad", run_relu_grad, elementwise_formats),
     CUDA_END,
 };
 }

@@ -169,7 +169,7 @@ static void blocked_range(const step *s, int64_t begin, int64_t end)
 static brasa_status dropout(const step *s)
 {
     const shape *x = &s->in[0].shape;
-    if (s->in[0].layout.nblocks)
+    if (s->in[0].format.layout.nblocks)
         step_for(s, x->dim[0] * blocks_of(x->dim[1]), dropout_work(s), blocked_range);
     else
         step_for(s, (dropout_first(s) % 4 + s->out[0].count + 4 * BLOCK - 1) / (4 * BLOCK), dropout_work(s),
@@ -178,6 +178,6 @@ static brasa_status dropout(const step *s)
 }
 
 const kernel SIMD_TABLE(dropout)[] = {
-    SIMD_ROW("dropout", dropout_op, .supports = simd_matches, .layouts = cpu_layouts, .run = dropout),
+    SIMD_ROW("dropout", dropout_op, .supports = simd_matches, .formats = cpu_formats, .run = dropout),
     {0},
 };

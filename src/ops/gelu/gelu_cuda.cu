@@ -47,8 +47,8 @@ static brasa_status run_grad(const step *s)
 extern "C" {
 extern const backend_kernel gelu_cuda[];
 const backend_kernel gelu_cuda[] = {
-    CUDA_ROW("gelu", run, elementwise_layouts),
-    CUDA_ROW("gelu_grad", run_grad, elementwise_layouts),
+    CUDA_ROW("gelu", run, elementwise_formats),
+    CUDA_ROW("gelu_grad", run_grad, elementwise_formats),
     CUDA_END,
 };
 }

@@ -29,8 +29,8 @@ static brasa_status run_grad(const step *s)
 extern "C" {
 extern const backend_kernel leaky_relu_cuda[];
 const backend_kernel leaky_relu_cuda[] = {
-    CUDA_ROW("leaky_relu", run, elementwise_layouts),
-    CUDA_ROW("leaky_relu_grad", run_grad, elementwise_layouts),
+    CUDA_ROW("leaky_relu", run, elementwise_formats),
+    CUDA_ROW("leaky_relu_grad", run_grad, elementwise_formats),
     CUDA_END,
 };
 }

@@ -227,14 +227,14 @@ template <class T> static void lrn_grad_start(const step *s)
 /* in: src; out: dst */
 static brasa_status lrn_run(const step *s)
 {
-    BY_TYPE(s->out[0].type, lrn_start, s);
+    BY_TYPE(s->out[0].format.storage, lrn_start, s);
     return cuda_started(s);
 }
 
 /* in: src, ddst; out: dsrc; workspace: the shares, where they are not told from thread to thread */
 static brasa_status lrn_grad_run(const step *s)
 {
-    BY_TYPE(s->out[0].type, lrn_grad_start, s);
+    BY_TYPE(s->out[0].format.storage, lrn_grad_start, s);
     return cuda_started(s);
 }
 
@@ -252,7 +252,7 @@ const backend_kernel lrn_cuda[] = {
      {.name = "lrn_grad_cuda",
       .real = F32,
       .supports = window_fits,
-      .layouts = window_layouts,
+      .formats = window_formats,
       .workspace = workspace,
       .run = lrn_grad_run}},
     CUDA_END,

@@ -188,7 +188,7 @@ static bool supports(const graph *g, const node *n)
 }
 
 const kernel SIMD_TABLE(lrn)[] = {
-    SIMD_ROW("lrn", lrn_op, .supports = supports, .layouts = cpu_layouts, .run = lrn_forward),
-    SIMD_ROW("lrn_grad", lrn_grad_op, .supports = supports, .layouts = cpu_layouts, .run = lrn_grad),
+    SIMD_ROW("lrn", lrn_op, .supports = supports, .formats = cpu_formats, .run = lrn_forward),
+    SIMD_ROW("lrn_grad", lrn_grad_op, .supports = supports, .formats = cpu_formats, .run = lrn_grad),
     {0},
 };

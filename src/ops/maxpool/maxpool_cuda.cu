@@ -117,7 +117,7 @@ template <class T> static void maxpool_start(const step *s)
 /* in: src; out: dst, winner (i32) */
 static brasa_status maxpool_run(const step *s)
 {
-    BY_TYPE(s->out[0].type, maxpool_start, s);
+    BY_TYPE(s->out[0].format.storage, maxpool_start, s);
     return cuda_started(s);
 }
 
@@ -244,7 +244,7 @@ template <class T> static void maxpool_grad_start(const step *s)
 /* in: winner (i32), ddst; out: dsrc */
 static brasa_status maxpool_grad_run(const step *s)
 {
-    BY_TYPE(s->out[0].type, maxpool_grad_start, s);
+    BY_TYPE(s->out[0].format.storage, maxpool_grad_start, s);
     return cuda_started(s);
 }
 

@@ -17,8 +17,8 @@ static operands operands_of(const step *s)
     operands p = {};
     p.x = s->in[0].data;
     p.y = s->in[1].data;
-    p.x_half = s->in[0].type == BF16;
-    p.y_half = s->in[1].type == BF16;
+    p.x_half = s->in[0].format.storage == BF16;
+    p.y_half = s->in[1].format.storage == BF16;
     p.count = s->in[0].count;
     return p;
 }
@@ -80,24 +80,19 @@ static brasa_status mse_grad_run(const step *s)
 {
     const operands p = operands_of(s);
     mse_grad_kernel<<<blocks_for(s, (p.count + 3) / 4, MSE_THREADS), MSE_THREADS, 0, stream_of(s)>>>(
-        p, (const float *)s->in[2].data, s->out[0].data, s->out[0].type == BF16);
+        p, (const float *)s->in[2].data, s->out[0].data, s->out[0].format.storage == BF16);
     return cuda_started(s);
 }
 
 /* In the order of the first that is settled, in the types that they have. */
-static void mse_layouts(const graph *g, const node *n, layout *in, layout *out)
+static void mse_formats(const graph *g, const node *n, format *in, format *out)
 {
     const value *x = &g->values[n->in[0]], *y = &g->values[n->in[1]];
-    layout common = {};
-    if (x->settled || y->settled)
-        common = x->settled ? x->layout : y->layout;
-    in[0] = in[1] = common;
-    in[0].bf16 = x->settled && x->layout.bf16;
-    in[1].bf16 = y->settled && y->layout.bf16;
-    if (n->nin > 2) { /* the gradient */
-        out[0] = common;
-        out[0].bf16 = cuda_layout(g, n->out[0]).bf16;
-    }
+    const layout common = x->settled ? x->format.layout : y->format.layout;
+    in[0] = {storage_view(x->format.storage), common};
+    in[1] = {storage_view(y->format.storage), common};
+    if (n->nin > 2) /* the gradient */
+        out[0] = {precision_storage(g, n->out[0]), common};
 }
 
 extern "C" {
@@ -106,12 +101,12 @@ const backend_kernel mse_cuda[] = {
     {"mse",
      {.name = "mse_cuda",
       .real = F32,
-      .layouts = mse_layouts,
+      .formats = mse_formats,
       .open = counter_open,
       .close = cuda_counters_close,
       .workspace = totals_workspace,
       .run = mse_run}},
-    CUDA_ROW("mse_grad", mse_grad_run, mse_layouts),
+    CUDA_ROW("mse_grad", mse_grad_run, mse_formats),
     CUDA_END,
 };
 }

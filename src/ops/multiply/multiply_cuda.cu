@@ -14,7 +14,7 @@ static brasa_status run(const step *s)
 extern "C" {
 extern const backend_kernel multiply_cuda[];
 const backend_kernel multiply_cuda[] = {
-    CUDA_ROW("multiply", run, elementwise_layouts),
+    CUDA_ROW("multiply", run, elementwise_formats),
     CUDA_END,
 };
 }

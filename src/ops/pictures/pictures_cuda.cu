@@ -20,7 +20,8 @@ static __global__ void __launch_bounds__(THREADS)
         table[c][threadIdx.x] = from_float<T>(pixel_number((int)threadIdx.x, t.scale, t.mean[c], t.std[c]));
     __syncthreads();
     const int lane = threadIdx.x % 32, width = t.width * C;
-    for (int64_t row = (int64_t)blockIdx.x * WARPS + threadIdx.x / 32; row < rows; row += (int64_t)gridDim.x * WARPS) {
+    for (int64_t row = (int64_t)blockIdx.x * WARPS + threadIdx.x / 32; row < rows;
+         row += (int64_t)gridDim.x * WARPS) {
         const pictures_view v = views[row / t.height];
         const int y = (int)(row % t.height);
         const unsigned char *from =
@@ -48,7 +49,7 @@ template <class T> static void start(const step *s)
 
 static brasa_status run(const step *s)
 {
-    BY_TYPE(s->out[0].type, start, s);
+    BY_TYPE(s->out[0].format.storage, start, s);
     return cuda_started(s);
 }
 
@@ -58,7 +59,7 @@ static_assert(sizeof(pictures_view) == 24 && THREADS == 256, "pictures_kernel");
 extern "C" {
 extern const backend_kernel pictures_cuda[];
 const backend_kernel pictures_cuda[] = {
-    CUDA_ROW("pictures", run, cuda_layouts),
+    CUDA_ROW("pictures", run, cuda_formats),
     CUDA_END,
 };
 }

@@ -44,10 +44,10 @@ static brasa_status run_relu6_grad(const step *s)
 extern "C" {
 extern const backend_kernel relu_cuda[];
 const backend_kernel relu_cuda[] = {
-    CUDA_ROW("relu", run_relu, elementwise_layouts),
-    CUDA_ROW("relu_grad", run_relu_grad, elementwise_layouts),
-    CUDA_ROW("relu6", run_relu6, elementwise_layouts),
-    CUDA_ROW("relu6_grad", run_relu6_grad, elementwise_layouts),
+    CUDA_ROW("relu", run_relu, elementwise_formats),
+    CUDA_ROW("relu_grad", run_relu_grad, elementwise_formats),
+    CUDA_ROW("relu6", run_relu6, elementwise_formats),
+    CUDA_ROW("relu6_grad", run_relu6_grad, elementwise_formats),
     CUDA_END,
 };
 }

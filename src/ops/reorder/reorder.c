@@ -51,7 +51,7 @@ static brasa_status NAME(reorder)(const step *s)
 
 static bool part_at(const step *s, int index, layout_part *p)
 {
-    return layout_part_at(&s->in[0].layout, &s->out[0].layout, &s->out[0].shape, index, p);
+    return layout_part_at(&s->in[0].format.layout, &s->out[0].format.layout, &s->out[0].shape, index, p);
 }
 
 static layout_loop innermost(const layout_part *p)

@@ -50,7 +50,7 @@ template <class S, class D> static brasa_status cast_start(const step *s, const 
 
 static bool part_at(const step *s, int index, layout_part *p)
 {
-    return layout_part_at(&s->in[0].layout, &s->out[0].layout, &s->out[0].shape, index, p);
+    return layout_part_at(&s->in[0].format.layout, &s->out[0].format.layout, &s->out[0].shape, index, p);
 }
 
 static bool is_cast(const step *s)
@@ -207,14 +207,14 @@ static brasa_status join_start(const step *s)
 
 template <class S> static brasa_status reorder_from(const step *s)
 {
-    return s->out[0].type == BF16 ? reorder_start<S, bf16>(s) : reorder_start<S, float>(s);
+    return s->out[0].format.storage == BF16 ? reorder_start<S, bf16>(s) : reorder_start<S, float>(s);
 }
 
 static brasa_status reorder_run(const step *s)
 {
-    if (s->in[0].type == HALVES)
+    if (s->in[0].format.storage == SPLIT_F32)
         return join_start(s);
-    return BY_TYPE(s->in[0].type, reorder_from, s);
+    return BY_TYPE(s->in[0].format.storage, reorder_from, s);
 }
 
 /* Weights on their way into 16 bits go together; all else one by one. */
@@ -224,7 +224,7 @@ static brasa_status reorder_run_many(const step *const *steps, int count)
     many m = {};
     for (int i = 0; i < count && status == BRASA_OK; i++) {
         const step *s = steps[i];
-        const bool joins = s->in[0].type == F32 && s->out[0].type == BF16 && is_cast(s);
+        const bool joins = s->in[0].format.storage == F32 && s->out[0].format.storage == BF16 && is_cast(s);
         if (joins)
             cast_add(&m, s);
         else

@@ -102,21 +102,21 @@ static brasa_status open(graph *g, node *n)
     const value *src = &g->values[n->in[0]], *dst = &g->values[n->out[0]];
     layout_part p;
     int parts = 0;
-    while (layout_part_at(&src->layout, &dst->layout, &dst->shape, parts, &p))
+    while (layout_part_at(&src->format.layout, &dst->format.layout, &dst->shape, parts, &p))
         parts++;
     const size_t bytes = sizeof(work) + (size_t)parts * sizeof(job);
     work *w = mem_get(g->ctx, bytes);
     if (!w)
         return fail_memory(g->ctx, bytes);
     int64_t moved = 0;
-    for (int i = 0; layout_part_at(&src->layout, &dst->layout, &dst->shape, i, &p); i++) {
+    for (int i = 0; layout_part_at(&src->format.layout, &dst->format.layout, &dst->shape, i, &p); i++) {
         if (p.count == 0)
             continue;
         w->job[w->jobs] = job_of(&p);
         w->items += w->job[w->jobs++].items;
         moved += p.count;
     }
-    w->pads = moved < layout_count(&dst->layout, &dst->shape);
+    w->pads = moved < layout_count(&dst->format.layout, &dst->shape);
     n->state = w;
     return BRASA_OK;
 }

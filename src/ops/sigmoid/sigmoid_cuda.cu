@@ -24,8 +24,8 @@ static brasa_status run_grad(const step *s)
 extern "C" {
 extern const backend_kernel sigmoid_cuda[];
 const backend_kernel sigmoid_cuda[] = {
-    CUDA_ROW("sigmoid", run, elementwise_layouts),
-    CUDA_ROW("sigmoid_grad", run_grad, elementwise_layouts),
+    CUDA_ROW("sigmoid", run, elementwise_formats),
+    CUDA_ROW("sigmoid_grad", run_grad, elementwise_formats),
     CUDA_END,
 };
 }

@@ -30,10 +30,10 @@ template <class T> static brasa_status softmax_start(const step *s)
 
 static brasa_status softmax_run(const step *s)
 {
-    return BY_TYPE(s->in[0].type, softmax_start, s);
+    return BY_TYPE(s->in[0].format.storage, softmax_start, s);
 }
 
-static void softmax_layouts(const graph *g, const node *n, layout *in, layout *out)
+static void softmax_formats(const graph *g, const node *n, format *in, format *out)
 {
     (void)out;
     in[0] = rows_stored(g, n->in[0]);
@@ -65,19 +65,19 @@ template <class T> static brasa_status softmax_grad_start(const step *s)
 
 static brasa_status softmax_grad_run(const step *s)
 {
-    return BY_TYPE(s->out[0].type, softmax_grad_start, s);
+    return BY_TYPE(s->out[0].format.storage, softmax_grad_start, s);
 }
 
-static void softmax_grad_layouts(const graph *g, const node *n, layout *in, layout *out)
+static void softmax_grad_formats(const graph *g, const node *n, format *in, format *out)
 {
-    in[1] = out[0] = cuda_layout(g, n->out[0]);
+    in[1] = out[0] = cuda_format(g, n->out[0]);
 }
 
 extern "C" {
 extern const backend_kernel softmax_cuda[];
 const backend_kernel softmax_cuda[] = {
-    CUDA_ROW("softmax", softmax_run, softmax_layouts),
-    CUDA_ROW("softmax_grad", softmax_grad_run, softmax_grad_layouts),
+    CUDA_ROW("softmax", softmax_run, softmax_formats),
+    CUDA_ROW("softmax_grad", softmax_grad_run, softmax_grad_formats),
     CUDA_END,
 };
 }

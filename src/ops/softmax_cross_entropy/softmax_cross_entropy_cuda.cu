@@ -113,10 +113,10 @@ template <class T> static brasa_status loss_start(const step *s)
 
 static brasa_status loss_run(const step *s)
 {
-    return BY_TYPE(s->in[0].type, loss_start, s);
+    return BY_TYPE(s->in[0].format.storage, loss_start, s);
 }
 
-static void loss_layouts(const graph *g, const node *n, layout *in, layout *out)
+static void loss_formats(const graph *g, const node *n, format *in, format *out)
 {
     (void)out;
     in[0] = rows_stored(g, n->in[0]);
@@ -159,13 +159,13 @@ template <class T> static brasa_status loss_grad_start(const step *s)
 
 static brasa_status loss_grad_run(const step *s)
 {
-    return BY_TYPE(s->out[0].type, loss_grad_start, s);
+    return BY_TYPE(s->out[0].format.storage, loss_grad_start, s);
 }
 
-static void loss_grad_layouts(const graph *g, const node *n, layout *in, layout *out)
+static void loss_grad_formats(const graph *g, const node *n, format *in, format *out)
 {
     (void)in;
-    out[0] = cuda_layout(g, n->out[0]);
+    out[0] = cuda_format(g, n->out[0]);
 }
 
 /* --- the sum of the labels' weights ---------------------------------------------------------------------------- */
@@ -195,12 +195,12 @@ const backend_kernel softmax_cross_entropy_cuda[] = {
     {"softmax_cross_entropy",
      {.name = "softmax_cross_entropy_cuda",
       .real = F32,
-      .layouts = loss_layouts,
+      .formats = loss_formats,
       .open = counter_open,
       .close = cuda_counters_close,
       .workspace = totals_workspace,
       .run = loss_run}},
-    CUDA_ROW("softmax_cross_entropy_grad", loss_grad_run, loss_grad_layouts),
+    CUDA_ROW("softmax_cross_entropy_grad", loss_grad_run, loss_grad_formats),
     CUDA_ROW("class_total", class_total_run, NULL),
     CUDA_END,
 };

@@ -24,8 +24,8 @@ static brasa_status run_grad(const step *s)
 extern "C" {
 extern const backend_kernel tanh_cuda[];
 const backend_kernel tanh_cuda[] = {
-    CUDA_ROW("tanh", run, elementwise_layouts),
-    CUDA_ROW("tanh_grad", run_grad, elementwise_layouts),
+    CUDA_ROW("tanh", run, elementwise_formats),
+    CUDA_ROW("tanh_grad", run_grad, elementwise_formats),
     CUDA_END,
 };
 }

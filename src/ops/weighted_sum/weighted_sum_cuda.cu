@@ -42,7 +42,7 @@ extern "C" {
 extern const backend_kernel weighted_sum_cuda[];
 const backend_kernel weighted_sum_cuda[] = {
     CUDA_ROW("weighted_sum", run_weighted_sum, NULL),
-    CUDA_ROW("scale", run_scale, elementwise_layouts),
+    CUDA_ROW("scale", run_scale, elementwise_formats),
     CUDA_END,
 };
 }
