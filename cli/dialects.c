@@ -2,41 +2,53 @@
  *
  * docs/dialects.md is what --markdown prints.
  */
-#include "describe.h"
+#include "cli.h"
 
 #include "graph/dialect.h"
 
 #include <stdio.h>
+#include <string.h>
 
 enum { COLUMN = 19 }; /* four columns and two blanks fit 80 */
 
-/* One cell for each dialect, in columns; f NULL: their names. */
-static void format_row(const field *f, char *out, size_t size)
+static brasa_entry framework = {.size = sizeof framework};
+static brasa_field setting = {.size = sizeof setting};
+
+static bool next_dialect(int i)
 {
-    size_t used = 0;
-    for (int i = 0; dialect_at(i) && used < size; i++) {
-        figure cell = {""};
-        if (f)
-            cell = print_field(f, dialect_at(i));
-        else
-            snprintf(cell.text, sizeof cell.text, "%s", dialect_at(i)->name);
-        int width = dialect_at(i + 1) ? COLUMN : 0; /* no blanks at the end of a line */
-        used += (size_t)snprintf(out + used, size - used, "%-*s", width, cell.text);
+    return brasa_entry_at(BRASA_DIALECTS, i, &framework);
+}
+
+/* Setting k as the dialect just asked for has it. */
+static bool setting_at(int k)
+{
+    return brasa_field_at(BRASA_DIALECTS, framework.name, NULL, k, &setting);
+}
+
+/* One cell for each dialect, in columns; k below 0: their names. */
+static void format_row(int k, char *out, size_t size)
+{
+    int used = 0;
+    for (int i = 0; next_dialect(i) && used < (int)size; i++) {
+        const char *cell = k < 0 ? framework.name : setting_at(k) ? setting.value : "";
+        used += snprintf(out + used, size - (size_t)used, "%-*s", COLUMN, cell);
     }
+    for (size_t end = strlen(out); end && out[end - 1] == ' '; end--) /* no blanks at the end of a line */
+        out[end - 1] = '\0';
 }
 
 static void print_text(void)
 {
     char row[256];
-    format_row(NULL, row, sizeof row);
+    format_row(-1, row, sizeof row);
     heading("  %s", row);
-    for (const field *f = dialect_fields; f->name; f++) {
-        format_row(f, row, sizeof row);
-        printf("%s\n  %s\n", f->help, row);
+    for (int k = 0; next_dialect(0) && setting_at(k); k++) {
+        format_row(k, row, sizeof row);
+        printf("%s\n  %s\n", setting.help, row);
     }
     printf("\n");
-    for (int i = 0; dialect_at(i); i++)
-        printf("%-8s %s\n", dialect_at(i)->name, dialect_at(i)->summary);
+    for (int i = 0; next_dialect(i); i++)
+        printf("%-8s %s\n", framework.name, framework.help);
 }
 
 static void print_markdown(void)
@@ -47,19 +59,19 @@ static void print_markdown(void)
         "`dialect NAME` in a model file, or `brasa_graph_set_dialect`. A setting that is given counts; the dialect\n"
         "says the rest. This page is the table in `src/graph/dialect.c`, printed by `brasa dialects "
         "--markdown`.\n\n");
-    for (int i = 0; dialect_at(i); i++)
-        printf("- `%s`%s: %s\n", dialect_at(i)->name, i ? "" : " (the default)", dialect_at(i)->summary);
+    for (int i = 0; next_dialect(i); i++)
+        printf("- `%s`%s: %s\n", framework.name, i ? "" : " (the default)", framework.help);
     printf("\n| |");
-    for (int i = 0; dialect_at(i); i++)
-        printf(" %s |", dialect_at(i)->name);
+    for (int i = 0; next_dialect(i); i++)
+        printf(" %s |", framework.name);
     printf("\n|---|");
-    for (int i = 0; dialect_at(i); i++)
+    for (int i = 0; next_dialect(i); i++)
         printf("---|");
-    for (const field *f = dialect_fields; f->name; f++) {
-        printf("\n| %s |", f->help);
-        const char *quote = f->type == FIELD_WORD ? "`" : ""; /* formulas hold asterisks */
-        for (int i = 0; dialect_at(i); i++)
-            printf(" %s%s%s |", quote, print_field(f, dialect_at(i)).text, quote);
+    for (int k = 0; next_dialect(0) && setting_at(k); k++) {
+        printf("\n| %s |", setting.help);
+        const char *quote = setting.choices ? "`" : ""; /* formulas hold asterisks */
+        for (int i = 0; next_dialect(i) && setting_at(k); i++)
+            printf(" %s%s%s |", quote, setting.value, quote);
     }
     printf("\n");
 }

@@ -6,7 +6,6 @@
 #include "core/nearest.h"
 #include "data/transform.h"
 #include "lab/experiment.h"
-#include "session/session.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -58,57 +57,58 @@ void help_verb(const verb *v)
 
 /* --- layers and optimizers ------------------------------------------------------------------------------------- */
 
-/* Attributes as each dialect sets them. NULL: out of memory. */
-static char *all_defaults(const op_def *op)
-{
-    int count = 0;
-    while (dialect_at(count))
-        count++;
-    char *attrs = calloc((size_t)count, op->attr_size + 1);
-    for (int d = 0; attrs && d < count && op->fields; d++) {
-        fields_set_defaults(op->fields, attrs + (size_t)d * op->attr_size);
-        if (op->set_defaults)
-            op->set_defaults(attrs + (size_t)d * op->attr_size, dialect_at(d));
-    }
-    return attrs;
-}
-
 /* "default 0.1", with the dialects that differ: "default 0.1, tfkeras 0.01". */
-static void format_default(const op_def *op, const field *f, const char *attrs, char *out, size_t size)
+static void format_default(brasa_list list, const char *entry, int index, const brasa_field *f, char *out,
+                           size_t size)
 {
-    figure first = print_field(f, attrs);
-    size_t used = (size_t)snprintf(out, size, "default %s", first.text);
-    for (int d = 1; dialect_at(d) && used < size; d++) {
-        figure other = print_field(f, attrs + (size_t)d * op->attr_size);
-        if (strcmp(first.text, other.text) != 0)
-            used += (size_t)snprintf(out + used, size - used, ", %s %s", dialect_at(d)->name, other.text);
-    }
+    brasa_entry d = {.size = sizeof d};
+    brasa_field other = {.size = sizeof other};
+    size_t used = (size_t)snprintf(out, size, "default %s", f->value);
+    for (int i = 1; brasa_entry_at(BRASA_DIALECTS, i, &d) && used < size; i++)
+        if (brasa_field_at(list, entry, d.name, index, &other) && strcmp(f->value, other.value) != 0)
+            used += (size_t)snprintf(out + used, size - used, ", %s %s", d.name, other.value);
 }
 
-static void help_fields(const op_def *op)
+static void help_fields(brasa_list list, const char *entry)
 {
-    char *attrs = all_defaults(op);
-    for (const field *f = op->fields; f && f->name; f++) {
+    brasa_field f = {.size = sizeof f};
+    for (int i = 0; brasa_field_at(list, entry, NULL, i, &f); i++) {
         char text[640], initial[256] = "must be given";
-        if (f->initial && attrs)
-            format_default(op, f, attrs, initial, sizeof initial);
-        snprintf(text, sizeof text, "%s (%s; %s)", f->help, print_range(f).text, initial);
-        printf("%*s%-13s ", INDENT, "", f->name);
+        if (!f.required)
+            format_default(list, entry, i, &f, initial, sizeof initial);
+        snprintf(text, sizeof text, "%s (%s; %s)", f.help, print_range(&f).text, initial);
+        printf("%*s%-13s ", INDENT, "", f.name);
         wrapped(INDENT + 14, INDENT + 14, text);
     }
-    free(attrs);
 }
 
 /* The words and what may stand behind them without a name: "conv2d or conv channels [size]". */
-static void help_line(const op_def *op)
+static void help_line(brasa_list list, const brasa_entry *e)
 {
     char line[256];
+    brasa_field f = {.size = sizeof f};
     size_t used =
-        (size_t)snprintf(line, sizeof line, "%s%s%s", op->name, op->alias ? " or " : "", op->alias ? op->alias : "");
-    for (const field *f = op->fields; f && f->name && used < sizeof line; f++)
-        if (f->positional)
-            used += (size_t)snprintf(line + used, sizeof line - used, f->initial ? " [%s]" : " %s", f->name);
+        (size_t)snprintf(line, sizeof line, "%s%s%s", e->name, e->alias ? " or " : "", e->alias ? e->alias : "");
+    for (int i = 0; brasa_field_at(list, e->name, NULL, i, &f) && used < sizeof line; i++)
+        if (f.positional)
+            used += (size_t)snprintf(line + used, sizeof line - used, f.required ? " %s" : " [%s]", f.name);
     heading("%s", line);
+}
+
+/* All entries of a list: the words, a sentence, the dialects that lack it, the fields. */
+static void help_entries(brasa_list list)
+{
+    brasa_entry e = {.size = sizeof e}, d = e;
+    brasa_field f = {.size = sizeof f};
+    for (int i = 0; brasa_entry_at(list, i, &e); i++) {
+        help_line(list, &e);
+        printf("%*s", INDENT - 2, "");
+        wrapped(INDENT - 2, INDENT - 2, e.help);
+        for (int k = 1; brasa_entry_at(BRASA_DIALECTS, k, &d); k++)
+            if (brasa_field_at(list, e.name, NULL, 0, &f) && !brasa_field_at(list, e.name, d.name, 0, &f))
+                printf("%*snot in the dialect %s\n", INDENT - 2, "", d.name);
+        help_fields(list, e.name);
+    }
 }
 
 static int help_layers(const options *o)
@@ -117,17 +117,7 @@ static int help_layers(const options *o)
     printf("A layer is a word, its values in order, then key=value; name=... names it. It\n"
            "takes the result of the line before, or the results it names: `x = add $a $b`.\n"
            "The text is the same in model files and in brasa_apply.\n\n");
-    for (int i = 0; op_at(i); i++) {
-        if (!op_at(i)->help)
-            continue;
-        help_line(op_at(i));
-        printf("%*s", INDENT - 2, "");
-        wrapped(INDENT - 2, INDENT - 2, op_at(i)->help);
-        help_fields(op_at(i));
-    }
-    heading("classify classes");
-    printf("  the end of a classifier: dense, softmax cross-entropy and accuracy, with the\n"
-           "  outputs logits, probs, loss and accuracy\n");
+    help_entries(BRASA_LAYERS);
     return DONE;
 }
 
@@ -136,17 +126,9 @@ static int help_optimizers(const options *o)
     (void)o;
     printf("An optimizer is its name and key=value: --optimizer \"sgd lr=0.01 momentum=0.9\".\n"
            "Where the default of lr is 0, the dialect has none and it must be given.\n\n");
-    for (int i = 0; optimizer_at(i); i++) {
-        const optimizer_def *def = optimizer_at(i);
-        help_line(def->op);
-        for (int d = 0; def->exists && dialect_at(d); d++)
-            if (!def->exists(dialect_at(d)))
-                printf("%*snot in the dialect %s\n", INDENT - 2, "", dialect_at(d)->name);
-        help_fields(def->op);
-    }
+    help_entries(BRASA_OPTIMIZERS);
     printf("\nThe rate may follow a schedule: brasa_session_options.schedule.\n\n");
-    help_line(&schedule_op);
-    help_fields(&schedule_op);
+    help_entries(BRASA_SCHEDULES);
     return DONE;
 }
 
@@ -178,10 +160,12 @@ static int help_data(const options *o)
         wrapped(INDENT - 2, INDENT - 2, source_at(i)->summary);
     }
     printf("\nPictures are made ready by a transform, such as \"resize=256 crop=224\".\n\n");
-    for (const field *f = transform_fields; f->name; f++) {
+    for (const field *t = transform_fields; t->name; t++) {
         char text[400];
-        snprintf(text, sizeof text, "%s (%s; default %s)", f->help, print_range(f).text, f->initial);
-        printf("%*s%-13s ", INDENT - 2, "", f->name);
+        brasa_field f;
+        field_describe(t, NULL, &f);
+        snprintf(text, sizeof text, "%s (%s; default %s)", f.help, print_range(&f).text, f.value);
+        printf("%*s%-13s ", INDENT - 2, "", f.name);
         wrapped(INDENT + 12, INDENT + 12, text);
     }
     printf("\n`brasa data info`, `data make` and `data get` work with data sets.\n");

@@ -18,7 +18,7 @@ static int measure(const brasa_model_info *m, model_size *out)
     if (brasa_model_build(g, m->name, 0) != BRASA_OK)
         code = complain(FAILED, "%s", brasa_graph_error(g));
     *out = (model_size){.params = brasa_graph_param_total(g)};
-    brasa_param_info p = {.size = sizeof p};
+    brasa_value_info p = {.size = sizeof p};
     for (int32_t i = 0; brasa_graph_param_at(g, i, &p); i++)
         out->layers += p.trainable && p.rank >= 2;
     brasa_graph_free(g);

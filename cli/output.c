@@ -134,12 +134,7 @@ figure print_seconds(double seconds)
 figure print_number(double value)
 {
     figure f;
-    snprintf(f.text, sizeof f.text, "%.7g", value);
-    char *power = strpbrk(f.text, "e");
-    if (power) { /* 1e-05 */
-        char *digits = power + 2, *from = digits + strspn(digits, "0");
-        memmove(digits, from, strlen(from) + 1);
-    }
+    numeric_number(value, f.text);
     return f;
 }
 

@@ -174,18 +174,19 @@ BRASA_API bool brasa_model_at(int32_t index, brasa_model_info *out);
  * classes 0: the model's default. */
 BRASA_API brasa_status brasa_model_build(brasa_graph *graph, const char *name, int32_t classes);
 
-/* A learned parameter. */
-typedef struct brasa_param_info {
+/* A parameter of a graph, or an input or output of a session. */
+typedef struct brasa_value_info {
     size_t size;
-    const char *name; /* borrowed from the graph */
-    int32_t rank;
+    const char *name;   /* borrowed from the graph or session */
+    int32_t type, rank; /* type: BRASA_TYPE_F32, ... */
     int64_t shape[6];
-    bool trainable; /* false: a buffer, such as batch norm's running mean */
-} brasa_param_info;
+    int32_t classes; /* of labels; else 0 */
+    bool trainable;  /* of a parameter; false: a buffer, such as batch norm's running mean */
+} brasa_value_info;
 
 /* Describes parameter `index`: trainable ones first, in the order of the layers. Returns false past the last one, and
  * if out->size is not set. */
-BRASA_API bool brasa_graph_param_at(const brasa_graph *graph, int32_t index, brasa_param_info *out);
+BRASA_API bool brasa_graph_param_at(const brasa_graph *graph, int32_t index, brasa_value_info *out);
 /* Returns the number of trainable scalars. */
 BRASA_API int64_t brasa_graph_param_total(const brasa_graph *graph);
 
@@ -267,16 +268,14 @@ BRASA_API const char *brasa_data_class(const brasa_data *data, int32_t index);
 
 /* --- session: a compiled network, ready to run -------------------------------------------------------------- */
 
-/* Autotuning. If several kernels can run a node, the tuner times each of them on random data while the session is
- * made, and takes the fastest. Times depend on the machine and the node alone, so the tuner can keep them in a file.
- * Kernels differ in the last digits of their results: sessions that must give the same bits need the same cache or
- * the same record.
+/* Autotuning. If several kernels can run a node, the tuner times each on random data while the session is made, and
+ * takes the fastest. Times depend on the machine and the node alone, so a file can keep them. Kernels differ in the
+ * last digits of their results: sessions that must give the same bits need the same cache or the same record.
  *
- * On a GPU each node has one kernel, but NVIDIA's libraries offer several algorithms for it; the tuner times these.
- * Their times are kept in a separate file, in the folder that `brasa help environment` names, whatever `cache` is.
- * With `record` alone only the record is read. Where neither a file nor a measurement knows an algorithm, the
- * library's own first choice is taken. brasa_session_options.tuning NULL: GPU algorithms are timed, CPU kernels are
- * not. */
+ * On a GPU the tuner times the algorithms that NVIDIA's libraries offer for a node. It keeps their times in a
+ * separate file, in the folder that `brasa help environment` names, whatever `cache` is; with `record` alone it reads
+ * only the record. An algorithm that no file and no measurement knows is the library's own first choice. With
+ * brasa_session_options.tuning NULL, GPU algorithms are timed and CPU kernels are not. */
 typedef struct brasa_tuning {
     size_t size;
     bool measure;       /* false, or plan_only: read the files only; a node they do not know takes its first kernel */
@@ -329,19 +328,17 @@ typedef struct brasa_session_options {
  * brasa_graph_error(graph) says why.
  *
  * With micro_batches, brasa_feed still takes the whole batch, and the data must stay in place until brasa_train
- * returns. Dropout draws what it would draw for the whole batch. Scalars such as loss and accuracy are those of the
- * whole batch; outputs per sample ("logits") cannot be read after a training step. A batch of another size is cut
- * into micro-batches of the same size, the last one smaller if need be. Evaluation is not cut. Networks with batch
- * norm, which needs the whole batch, are refused. */
+ * returns. Dropout and scalars such as loss and accuracy are those of the whole batch; outputs per sample ("logits")
+ * cannot be read after a training step. A batch of another size is cut into micro-batches of the same size, the last
+ * one smaller. Evaluation is not cut. Networks with batch norm, which needs the whole batch, are refused. */
 BRASA_API brasa_status brasa_session_new(brasa_graph *graph, const brasa_session_options *options,
                                          brasa_session **out);
 BRASA_API void brasa_session_free(brasa_session *session);
 /* Returns the text of the context's last error. Borrowed until the next failing call. */
 BRASA_API const char *brasa_session_error(const brasa_session *session);
 
-/* Compiles the program of a mode and batch size in advance, such as that of an epoch's last, smaller batch. Else its
- * first step compiles it, and allocates. Prepare the largest size first to save memory. A new size may discard inputs
- * and outputs. */
+/* Compiles the program of a mode and batch size in advance; else its first step compiles it, and allocates. Prepare
+ * the largest size first to save memory. A new size may discard inputs and outputs. */
 BRASA_API brasa_status brasa_session_prepare(brasa_session *session, bool training, int64_t batch);
 /* Selects the program that feed and fetch refer to. */
 BRASA_API brasa_status brasa_use(brasa_session *session, bool training, int64_t batch);
@@ -432,6 +429,65 @@ typedef struct brasa_load_report {
  * filled if the file does not fit. */
 BRASA_API brasa_status brasa_session_load(brasa_session *session, const char *path, const brasa_load_options *options,
                                           brasa_load_report *report);
+
+/* --- introspection: what this build offers, and what a network consists of ------------------------------------ */
+
+/* Each call describes item `index`, from 0. It returns false past the last one, for a name that does not exist, and
+ * if out->size is not set. Texts are static unless the comment says otherwise. */
+/* Words for brasa_apply, brasa_session_options.optimizer and .schedule, and brasa_graph_set_dialect. */
+typedef enum brasa_list {
+    BRASA_LAYERS = 0,
+    BRASA_OPTIMIZERS = 1,
+    BRASA_SCHEDULES = 2,
+    BRASA_DIALECTS = 3
+} brasa_list;
+typedef struct brasa_entry {
+    size_t size;
+    const char *name, *help;
+    const char *alias;              /* second name of a layer, or NULL */
+    int32_t min_inputs, max_inputs; /* of a layer, without its parameters; max_inputs 0: any number */
+} brasa_entry;
+BRASA_API bool brasa_entry_at(brasa_list list, int32_t index, brasa_entry *out);
+
+typedef struct brasa_field {
+    size_t size;
+    const char *name, *help;
+    const char *type; /* "int", "real", "bool" (yes, no), "size" (3, 3x5), "padding" (same, 1, 0,1,0,1), "reals"
+                         (1,0.3,0.3) or "choice" */
+    const char *const *choices; /* of a choice, ended by NULL; else NULL */
+    bool required;              /* there is no default */
+    bool positional;            /* may be given without its name, in the order of the fields */
+    bool limited;               /* each number lies in low .. high */
+    double low, high;
+    char value[96]; /* the default as text, or of a dialect what it says; "" if required */
+} brasa_field;
+/* Describes a field of an entry. dialect: whose defaults; NULL: "torch". An entry that the dialect lacks has none. */
+BRASA_API bool brasa_field_at(brasa_list list, const char *entry, const char *dialect, int32_t index,
+                              brasa_field *out);
+
+typedef struct brasa_device_info {
+    size_t size;
+    char name[16];   /* for brasa_context_use */
+    char about[256]; /* "NVIDIA H200, compute capability 9.0, 139.8 GiB" */
+} brasa_device_info;
+/* Describes a device that this process can use. The CPU is the first. */
+BRASA_API bool brasa_device_at(int32_t index, brasa_device_info *out);
+
+/* Describe what brasa_feed and brasa_fetch take in the selected program (brasa_use), with its batch size. */
+BRASA_API bool brasa_session_input_at(const brasa_session *session, int32_t index, brasa_value_info *out);
+BRASA_API bool brasa_session_output_at(const brasa_session *session, int32_t index, brasa_value_info *out);
+
+typedef struct brasa_node_info {
+    size_t size;
+    const char *name, *op; /* name is borrowed from the graph */
+    int32_t input_count, output_count;
+    const int32_t *inputs, *outputs; /* brasa_tensor.id, parameters included; borrowed until the graph changes */
+    int32_t rank;
+    int64_t shape[6]; /* of the first output, for N = 1 */
+    int32_t line;     /* of the model file, or 0 */
+} brasa_node_info;
+/* Describes a node of the graph, in the order of execution. */
+BRASA_API bool brasa_graph_node_at(const brasa_graph *graph, int32_t index, brasa_node_info *out);
 
 #ifdef __cplusplus
 }

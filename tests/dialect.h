@@ -45,7 +45,7 @@ static inline brasa_graph *open_graph(const char *dialect_name)
 /* Parameter i is stream i. */
 static inline void set_params(brasa_graph *g, brasa_session *s)
 {
-    brasa_param_info info = {.size = sizeof info};
+    brasa_value_info info = {.size = sizeof info};
     float data[MAX_ELEMENTS];
     for (int i = 0; brasa_graph_param_at(g, i, &info) && info.trainable; i++) {
         int64_t count = 1;
@@ -153,7 +153,7 @@ static inline void check_bounds(const char *dialect_name, const char *layer, con
                                : brasa_input(g, "x", (int32_t)size[1], (int32_t)size[2], (int32_t)size[3]);
     brasa_apply(x, "%s", layer);
     for (int i = 0; i < 2; i++) {
-        brasa_param_info info = {.size = sizeof info};
+        brasa_value_info info = {.size = sizeof info};
         if (!CHECK(brasa_graph_param_at(g, i, &info)))
             break;
         const initializer *start = &g->values[graph_find(g, info.name)].start;

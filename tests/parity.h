@@ -230,7 +230,7 @@ static inline void check_gradients(const run *r)
 {
     for (int i = 0; i < r->n->nparams; i++) {
         const tensor *t = &r->n->params[i];
-        brasa_param_info info = {.size = sizeof info};
+        brasa_value_info info = {.size = sizeof info};
         char name[256];
         if (!CHECK(brasa_graph_param_at(r->g, i, &info)))
             return;
@@ -248,7 +248,7 @@ static inline void check_gradients(const run *r)
 /* Buffers come back as float, also from a session in double. */
 static inline void check_buffers(const run *r)
 {
-    brasa_param_info info = {.size = sizeof info};
+    brasa_value_info info = {.size = sizeof info};
     for (int i = 0; i < r->n->nbuffers; i++) {
         const tensor *t = &r->n->buffers[i];
         float *data = malloc((size_t)t->count * sizeof *data);
@@ -269,7 +269,7 @@ static inline void set_params(const run *r)
 {
     for (int i = 0; i < r->n->nparams; i++) {
         const tensor *t = &r->n->params[i];
-        brasa_param_info info = {.size = sizeof info};
+        brasa_value_info info = {.size = sizeof info};
         if (!CHECK(brasa_graph_param_at(r->g, i, &info)))
             return;
         CHECK(info.trainable);

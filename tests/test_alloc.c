@@ -153,7 +153,7 @@ TEST(session_survives)
     REQUIRE(brasa_session_new(g, &SIZED(brasa_session_options, .batch = BATCH, .optimizer = "adam"), &s) == BRASA_OK);
     REQUIRE(brasa_train_step(s, images, labels, NULL) == BRASA_OK);
 
-    brasa_param_info bias = {.size = sizeof bias};
+    brasa_value_info bias = {.size = sizeof bias};
     for (int32_t i = 0; brasa_graph_param_at(g, i, &bias) && (bias.rank != 1 || bias.shape[0] != 10); i++)
         continue;
     REQUIRE(bias.rank == 1 && bias.shape[0] == 10);

@@ -26,7 +26,7 @@ typedef struct result {
 
 static void read_params(brasa_graph *g, brasa_session *s, result *r)
 {
-    brasa_param_info p = {.size = sizeof p};
+    brasa_value_info p = {.size = sizeof p};
     r->params = calloc((size_t)brasa_graph_param_total(g), sizeof *r->params);
     for (int32_t i = 0; brasa_graph_param_at(g, i, &p) && p.trainable; i++) {
         int64_t count = 1;

@@ -174,7 +174,7 @@ static void compare(const char *what, const float *got, const float *want, int64
                   bound);
 }
 
-static int64_t count_of(const brasa_param_info *p)
+static int64_t count_of(const brasa_value_info *p)
 {
     int64_t count = 1;
     for (int d = 0; d < p->rank; d++)
@@ -186,7 +186,7 @@ static int64_t count_of(const brasa_param_info *p)
 static float *gradients(const run *r, int64_t *total)
 {
     float *all = NULL;
-    brasa_param_info p = {.size = sizeof p};
+    brasa_value_info p = {.size = sizeof p};
     *total = 0;
     for (int i = 0; brasa_graph_param_at(r->g, i, &p); i++) {
         char name[200];
@@ -205,7 +205,7 @@ static void compare_gradients(const run *a, const run *b, double bound)
 {
     int64_t total, same;
     float *got = gradients(a, &total), *want = gradients(b, &same);
-    brasa_param_info p = {.size = sizeof p};
+    brasa_value_info p = {.size = sizeof p};
     const double scale = norm(want, NULL, total);
     CHECK_INT(total, same);
     for (int64_t i = 0, at = 0; brasa_graph_param_at(a->g, (int32_t)i, &p); i++)
@@ -424,7 +424,7 @@ TEST(parameters)
     const struct network residual = {"residual", build_residual};
     DEVICE_ONLY();
     run r = run_start(device_context(), &residual, SIZED(brasa_session_options, .batch = BATCH));
-    brasa_param_info p = {.size = sizeof p};
+    brasa_value_info p = {.size = sizeof p};
     for (int i = 0; r.s && brasa_graph_param_at(r.g, i, &p); i++) {
         const int64_t count = count_of(&p);
         float *x = calloc((size_t)count, sizeof *x), *y = calloc((size_t)count, sizeof *y);

@@ -20,7 +20,7 @@ static brasa_graph *network(brasa_context *ctx, int channels, int side)
 static float *read_params(brasa_graph *g, brasa_session *s)
 {
     float *all = calloc((size_t)brasa_graph_param_total(g), sizeof *all);
-    brasa_param_info p = {.size = sizeof p};
+    brasa_value_info p = {.size = sizeof p};
     for (int64_t i = 0, at = 0; all && brasa_graph_param_at(g, (int32_t)i, &p); i++) {
         int64_t count = 1;
         for (int d = 0; d < p.rank; d++)

@@ -130,7 +130,7 @@ TEST(names_taken)
     brasa_graph_scope(g, "right/");
     brasa_apply(x, "conv 3 3 name=a");
     CHECK_STATUS(brasa_graph_status(g), BRASA_OK);
-    brasa_param_info info = {.size = sizeof info};
+    brasa_value_info info = {.size = sizeof info};
     CHECK(brasa_graph_param_at(g, 2, &info));
     CHECK_TEXT(info.name, "right/a.weight");
     CHECK(!brasa_graph_param_at(g, 4, &info));

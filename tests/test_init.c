@@ -85,7 +85,7 @@ static void check_layer(const char *dialect_name, const char *layer, const char 
     brasa_tensor x = pictures ? brasa_input(g, "x", 64, 8, 8) : brasa_input_vector(g, "x", 256);
     brasa_output(brasa_apply(x, "%s name=layer", layer), "y");
     CHECK_STATUS(brasa_session_new(g, &SIZED(brasa_session_options, .inference = true, .seed = 7), &s), BRASA_OK);
-    brasa_param_info info = {.size = sizeof info};
+    brasa_value_info info = {.size = sizeof info};
     int64_t count = 1;
     for (int i = 0; brasa_graph_param_at(g, i, &info) && strcmp(info.name, parameter) != 0; i++)
         continue;

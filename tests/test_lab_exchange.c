@@ -43,7 +43,7 @@ static void check_network(const char *model, const char *whose, int classes)
         CHECK(strcmp(before.text, after.text) == 0);
         free(after.text);
     }
-    brasa_param_info a = {.size = sizeof a}, b = a;
+    brasa_value_info a = {.size = sizeof a}, b = a;
     for (int i = 0; brasa_graph_param_at(g, i, &a); i++)
         CHECK(brasa_graph_param_at(again, i, &b) && strcmp(a.name, b.name) == 0 && a.rank == b.rank &&
               memcmp(a.shape, b.shape, sizeof a.shape) == 0 && a.trainable == b.trainable);

@@ -185,7 +185,7 @@ TEST(every_optimizer_has_a_row)
 
 static void copy_params(brasa_graph *g, brasa_session *from, brasa_session *to)
 {
-    brasa_param_info info = {.size = sizeof info};
+    brasa_value_info info = {.size = sizeof info};
     for (int i = 0; brasa_graph_param_at(g, i, &info); i++) {
         int64_t count = 1;
         for (int d = 0; d < info.rank; d++)

@@ -175,7 +175,7 @@ TEST(other_classes)
     for (int i = 0; i < 4; i++) {
         CASE("file %d", i);
         OWNED(brasa_graph) *g = brasa_graph_new(NULL);
-        brasa_param_info p = {.size = sizeof p};
+        brasa_value_info p = {.size = sizeof p};
         write_file(files[i], strlen(files[i]));
         CHECK_STATUS(brasa_model_build(g, file_name(), 7), BRASA_OK);
         CHECK(brasa_graph_param_at(g, 0, &p));

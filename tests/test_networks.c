@@ -82,7 +82,7 @@ TEST(ends)
 /* Parameter or buffer `index` of the graph is the fixture's. */
 static void check_tensor(const brasa_graph *g, int index, const tensor *t, bool trainable)
 {
-    brasa_param_info info = {.size = sizeof info};
+    brasa_value_info info = {.size = sizeof info};
     if (!CHECK(brasa_graph_param_at(g, index, &info)))
         return;
     CHECK_TEXT(info.name, t->name);
@@ -106,7 +106,7 @@ TEST(names)
             check_tensor(g, k, &n.params[k], true);
         for (int k = 0; k < n.nbuffers; k++)
             check_tensor(g, n.nparams + k, &n.buffers[k], false);
-        brasa_param_info more = {.size = sizeof more};
+        brasa_value_info more = {.size = sizeof more};
         CHECK(!brasa_graph_param_at(g, n.nparams + n.nbuffers, &more));
     }
 }

@@ -53,6 +53,16 @@ static brasa_status give_param(void *o)
     return brasa_graph_param_at(g, 0, o) ? BRASA_OK : BRASA_BAD_ARGUMENT;
 }
 
+static brasa_status give_input(void *o)
+{
+    return brasa_session_input_at(s, 0, o) ? BRASA_OK : BRASA_BAD_ARGUMENT;
+}
+
+static brasa_status give_node(void *o)
+{
+    return brasa_graph_node_at(g, 0, o) ? BRASA_OK : BRASA_BAD_ARGUMENT;
+}
+
 #define OPTIONS(type, call)                                                                                          \
     {                                                                                                                \
 #type, sizeof(type), call, NULL, BRASA_OK                                                                    \
@@ -75,7 +85,9 @@ static const struct row {
     {"brasa_load_report", sizeof(brasa_load_report), NULL, give_report, BRASA_BAD_FILE},
     ANSWER(brasa_memory, give_memory),
     ANSWER(brasa_model_info, give_model),
-    ANSWER(brasa_param_info, give_param),
+    ANSWER(brasa_value_info, give_param),
+    ANSWER(brasa_value_info, give_input),
+    ANSWER(brasa_node_info, give_node),
 };
 
 /* One call with a struct of this size, in memory that ends with it; its bytes from `from` on are `fill`. */

@@ -31,7 +31,7 @@ static run train(const char *model, const char *optimizer, int batch, int thread
         task_fill(&t, i * t.batch);
         CHECK_STATUS(brasa_train_step(s, t.images, t.labels, &r.losses[i]), BRASA_OK);
     }
-    brasa_param_info p = {.size = sizeof p};
+    brasa_value_info p = {.size = sizeof p};
     for (int i = 0; s && brasa_graph_param_at(g, i, &p); i++) {
         int64_t count = 1;
         for (int d = 0; d < p.rank; d++)

@@ -88,7 +88,7 @@ static bool equal_state(const brasa_session *a, const brasa_session *b)
 
 static int parameters(const net *n)
 {
-    brasa_param_info info = {.size = sizeof info};
+    brasa_value_info info = {.size = sizeof info};
     int count = 0;
     while (brasa_graph_param_at(n->g, count, &info))
         count++;
@@ -123,7 +123,7 @@ TEST(weights)
     char *file = read_file(path, &bytes);
     REQUIRE(file);
     for (int i = 0; i < parameters(&a); i++) {
-        brasa_param_info info = {.size = sizeof info};
+        brasa_value_info info = {.size = sizeof info};
         char key[200];
         brasa_graph_param_at(a.g, i, &info);
         snprintf(key, sizeof key, "\"%s\":{\"dtype\":\"F32\"", info.name);

@@ -292,6 +292,81 @@ void fields_to_json(json *j, const field *list, const void *attr)
         field_to_json(j, f, attr);
 }
 
+static void print_pads(const pads *p, char *out, size_t size)
+{
+    if (p->same)
+        snprintf(out, size, "same");
+    else if (p->top == p->left && p->top == p->bottom && p->top == p->right)
+        snprintf(out, size, p->top ? "%d" : "valid", p->top);
+    else
+        snprintf(out, size, "%d,%d,%d,%d", p->top, p->left, p->bottom, p->right);
+}
+
+static void print_reals(const reals *r, char *out, size_t size)
+{
+    char text[COUNT_TEXT];
+    size_t used = 0;
+    for (int i = 0; i < r->count && used < size; i++) {
+        numeric_number(r->value[i], text);
+        used += (size_t)snprintf(out + used, size - used, "%s%s", i ? "," : "", text);
+    }
+}
+
+/* The field's value as model files have it. */
+static void print_value(const field *f, const void *at, char *out, size_t size)
+{
+    const pair *p = at;
+    char text[COUNT_TEXT];
+    switch (f->type) {
+    case FIELD_INT:
+        snprintf(out, size, "%d", *(const int *)at);
+        break;
+    case FIELD_REAL:
+        numeric_number(*(const double *)at, text);
+        snprintf(out, size, "%s", text);
+        break;
+    case FIELD_BOOL:
+        snprintf(out, size, "%s", *(const bool *)at ? "yes" : "no");
+        break;
+    case FIELD_PAIR:
+        snprintf(out, size, p->h == p->w ? "%d" : "%dx%d", p->h, p->w);
+        break;
+    case FIELD_PADS:
+        print_pads(at, out, size);
+        break;
+    case FIELD_REALS:
+        print_reals(at, out, size);
+        break;
+    case FIELD_WORD:
+        snprintf(out, size, "%s", f->words[*(const int *)at]);
+        break;
+    }
+}
+
+void field_describe(const field *f, const void *attr, brasa_field *out)
+{
+    static const char *const types[] = {
+        [FIELD_INT] = "int",      [FIELD_REAL] = "real",   [FIELD_BOOL] = "bool",   [FIELD_PAIR] = "size",
+        [FIELD_PADS] = "padding", [FIELD_REALS] = "reals", [FIELD_WORD] = "choice",
+    };
+    *out = (brasa_field){.size = sizeof *out,
+                         .name = f->name,
+                         .help = f->help,
+                         .choices = f->words,
+                         .type = types[f->type],
+                         .required = !f->initial,
+                         .positional = f->positional,
+                         .limited = f->low != 0 || f->high != 0,
+                         .low = f->low,
+                         .high = f->high};
+    const numeric_state locale = numeric_enter();
+    if (f->initial && attr)
+        print_value(f, (const char *)attr + f->offset, out->value, sizeof out->value);
+    else if (f->initial)
+        snprintf(out->value, sizeof out->value, "%s", f->initial);
+    numeric_leave(locale);
+}
+
 static size_t field_size(field_type type)
 {
     static const size_t sizes[] = {

@@ -57,6 +57,9 @@ brasa_status fields_parse(brasa_context *ctx, const char *what, const field *lis
 void field_to_json(json *j, const field *f, const void *attr);
 void fields_to_json(json *j, const field *list, const void *attr);
 
+/* A field for brasa_field_at, with its value in `attr`; attr NULL: its default. */
+void field_describe(const field *f, const void *attr, brasa_field *out);
+
 /* Two attribute structs of the same list, field by field. */
 bool fields_equal(const field *list, const void *a, const void *b);
 

@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <locale.h>
 #include <stdio.h>
+#include <string.h>
 
 numeric_state numeric_enter(void)
 {
@@ -15,6 +16,16 @@ numeric_state numeric_enter(void)
 void numeric_leave(numeric_state state)
 {
     freelocale(uselocale(state.before));
+}
+
+void numeric_number(double value, char text[COUNT_TEXT])
+{
+    snprintf(text, COUNT_TEXT, "%.7g", value);
+    char *power = strchr(text, 'e');
+    if (power) { /* 1e-05 */
+        char *digits = power + 2, *from = digits + strspn(digits, "0");
+        memmove(digits, from, strlen(from) + 1);
+    }
 }
 
 void numeric_count(int64_t value, char text[COUNT_TEXT])

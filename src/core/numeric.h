@@ -19,6 +19,9 @@ void numeric_leave(numeric_state state);
 enum { COUNT_TEXT = 32 };
 void numeric_count(int64_t value, char text[COUNT_TEXT]);
 
+/* 0.001, 1e-5: seven digits at most. To be called after numeric_enter, where a program may have set a locale. */
+void numeric_number(double value, char text[COUNT_TEXT]);
+
 /* 512 B, 13.7 MB: three digits, units of 10^3, 10^6, ... bytes. By value, to stand in an argument list. */
 typedef struct bytes_text {
     char text[24];

@@ -420,29 +420,3 @@ brasa_tensor brasa_classify(brasa_tensor x, int32_t classes)
 {
     return brasa_apply(x, "classify %d", classes);
 }
-
-/* --- parameters ------------------------------------------------------------------------------------------- */
-
-bool brasa_graph_param_at(const brasa_graph *g, int32_t index, brasa_param_info *out)
-{
-    for (int pass = 0; g && pass < 2; pass++) { /* trained ones first */
-        for (int i = 0; i < g->nvalues; i++) {
-            const value *v = &g->values[i];
-            if (v->kind != (pass ? VALUE_BUFFER : VALUE_PARAM) || index-- != 0)
-                continue;
-            brasa_param_info p = {.name = v->name, .rank = v->shape.rank, .trainable = pass == 0};
-            memcpy(p.shape, v->shape.dim, sizeof p.shape);
-            return options_give(g->ctx, out, &p, sizeof p, "brasa_param_info") == BRASA_OK;
-        }
-    }
-    return false;
-}
-
-int64_t brasa_graph_param_total(const brasa_graph *g)
-{
-    int64_t total = 0;
-    for (int i = 0; g && i < g->nvalues; i++)
-        if (g->values[i].kind == VALUE_PARAM)
-            total += shape_count(&g->values[i].shape);
-    return total;
-}

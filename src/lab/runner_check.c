@@ -185,7 +185,7 @@ static brasa_status tell_outputs(runner *r, const given *b)
 
 static brasa_status tell_params(runner *r, brasa_graph *g, brasa_session *s, const char *event, int64_t k)
 {
-    brasa_param_info info = {.size = sizeof info};
+    brasa_value_info info = {.size = sizeof info};
     brasa_status status = BRASA_OK;
     for (int i = 0; status == BRASA_OK && brasa_graph_param_at(g, i, &info) && info.trainable; i++) {
         pool p = {.ctx = r->ctx};
@@ -266,7 +266,7 @@ static void nudge(float *numbers, int64_t count, int32_t precision, uint32_t way
 
 static brasa_status nudge_params(runner *r, const steps *t, uint32_t way)
 {
-    brasa_param_info info = {.size = sizeof info};
+    brasa_value_info info = {.size = sizeof info};
     brasa_status status = BRASA_OK;
     for (int i = 0; status == BRASA_OK && brasa_graph_param_at(t->graph, i, &info) && info.trainable; i++) {
         pool p = {.ctx = r->ctx};

@@ -85,6 +85,9 @@ typedef struct schedule_attr {
     double rate, decay; /* not fields: from the optimizer */
 } schedule_attr;
 extern const field schedule_fields[];
+extern const char *const schedule_words[], *const schedule_help[]; /* by kind; the words end with NULL */
+/* schedule.c: whether a schedule of this kind reads the field of this index. */
+bool schedule_reads(int kind, int index);
 /* schedule.c: the rate of the step after so many others. */
 double schedule_rate(const schedule_attr *a, int64_t steps);
 

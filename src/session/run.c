@@ -8,7 +8,7 @@
 #include <string.h>
 
 /* What the caller sees of a value: of the whole batch, and without the padding of a layout. */
-static shape whole_shape(const brasa_session *s, const value *v)
+shape session_shape(const brasa_session *s, const value *v)
 {
     shape whole = v->shape;
     if (v->batched)
@@ -18,13 +18,13 @@ static shape whole_shape(const brasa_session *s, const value *v)
 
 static int64_t plain_bytes(const brasa_session *s, const value *v)
 {
-    const shape whole = whole_shape(s, v);
+    const shape whole = session_shape(s, v);
     return shape_count(&whole) * (int64_t)dtype_size(v->type);
 }
 
 static brasa_status check_bytes(const brasa_session *s, const value *v, int64_t expected, size_t bytes)
 {
-    const shape whole = whole_shape(s, v);
+    const shape whole = session_shape(s, v);
     if ((uint64_t)expected == bytes)
         return BRASA_OK;
     return fail(s->ctx, BRASA_BAD_SHAPE, "'%s' is %s %s: %lld bytes, got %zu", v->name, shape_print(&whole).text,
@@ -102,7 +102,7 @@ static brasa_status feed(brasa_session *s, const char *input, const void *data, 
     if (id < 0 || p->graph.values[id].kind != VALUE_INPUT)
         return fail(s->ctx, BRASA_NOT_FOUND, "the network has no input '%s'", input);
     const value *v = &p->graph.values[id];
-    const shape whole = whole_shape(s, v);
+    const shape whole = session_shape(s, v);
     const int64_t as_stored = layout_count(&v->format.layout, &whole) * (int64_t)dtype_size(v->type);
     brasa_status status = session_check_memory(s);
     if (status == BRASA_OK)
@@ -228,7 +228,7 @@ static brasa_status run_parts(brasa_session *s, program *first, program_runner *
 }
 
 /* The program that holds the results of a step with the current one. */
-static program *last_program(const brasa_session *s)
+program *session_last(const brasa_session *s)
 {
     return s->current->graph.in_parts ? s->update : s->current;
 }
@@ -251,7 +251,7 @@ static brasa_status run_step(brasa_session *s, bool training, program_runner *ru
     s->fed = s->ran = NULL;
     brasa_status status = p->graph.in_parts ? run_parts(s, p, run, user) : run(s, p, user);
     if (status == BRASA_OK)
-        s->ran = last_program(s);
+        s->ran = session_last(s);
     return status;
 }
 
@@ -273,7 +273,7 @@ brasa_status brasa_evaluate(brasa_session *s)
 /* The output of the last step that has this name. */
 static brasa_status find_output(brasa_session *s, const char *output, size_t bytes, const value **out)
 {
-    const program *last = last_program(s);
+    const program *last = session_last(s);
     const graph *g = &last->graph;
     int id = graph_find(g, output);
     if (id < 0 && strcmp(output, "loss") == 0)

@@ -92,6 +92,10 @@ void *session_value_data(const brasa_session *s, const value *v);
 /* The program for a mode and a number of samples, or NULL. */
 program *session_program(const brasa_session *s, bool training, int64_t batch);
 
+/* run.c: what the caller sees of a value's shape: that of the whole batch. */
+shape session_shape(const brasa_session *s, const value *v);
+/* run.c: the program that holds the results of a step with the current one. */
+program *session_last(const brasa_session *s);
 /* run.c: how the samples of an input lie, in all programs. Without padding it is as long as the plain order. */
 layout session_input_layout(const brasa_session *s, const char *input);
 /* run.c: brasa_feed for samples that lie so already. */

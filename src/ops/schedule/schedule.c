@@ -23,34 +23,40 @@ static brasa_status NAME(schedule)(const step *s)
 #define REAL_SOURCE "ops/schedule/schedule.c"
 #include "ops/real.h"
 
-static const char *const kind_words[] = {
+const char *const schedule_words[] = {
     [SCHEDULE_CONSTANT] = "constant", [SCHEDULE_STEP] = "step", [SCHEDULE_COSINE] = "cosine", NULL};
+const char *const schedule_help[] = {[SCHEDULE_CONSTANT] = "the optimizer's rate throughout",
+                                     [SCHEDULE_STEP] = "the rate is cut again and again",
+                                     [SCHEDULE_COSINE] = "the rate falls along a half cosine"};
 
 const field schedule_fields[] = {
-    {"kind", FIELD_WORD, offsetof(schedule_attr, kind), "constant", 0, 0, kind_words, true, "how the rate changes"},
-    {"every", FIELD_INT, offsetof(schedule_attr, every), "0", 0, 2147483647, NULL, false, "step: steps between cuts"},
-    {"gamma", FIELD_REAL, offsetof(schedule_attr, gamma), "0.1", 0, 1e6, NULL, false,
-     "step: the rate's factor at a cut"},
+    {"kind", FIELD_WORD, offsetof(schedule_attr, kind), "constant", 0, 0, schedule_words, true,
+     "how the rate changes"},
+    {"every", FIELD_INT, offsetof(schedule_attr, every), "0", 0, 2147483647, NULL, false, "steps between cuts"},
+    {"gamma", FIELD_REAL, offsetof(schedule_attr, gamma), "0.1", 0, 1e6, NULL, false, "the rate's factor at a cut"},
     {"steps", FIELD_INT, offsetof(schedule_attr, steps), "0", 0, 2147483647, NULL, false,
-     "cosine: steps to the end, warm-up included"},
-    {"floor", FIELD_REAL, offsetof(schedule_attr, floor), "0", 0, 1e6, NULL, false, "cosine: the rate at the end"},
+     "steps to the end, warm-up included"},
+    {"floor", FIELD_REAL, offsetof(schedule_attr, floor), "0", 0, 1e6, NULL, false, "the rate at the end"},
     {"warmup", FIELD_INT, offsetof(schedule_attr, warmup), "0", 0, 2147483647, NULL, false,
      "steps over which the rate rises to its full size"},
     {0},
 };
+
+bool schedule_reads(int kind, int index)
+{
+    static const int only[] = {[1] = SCHEDULE_STEP, SCHEDULE_STEP, SCHEDULE_COSINE, SCHEDULE_COSINE, 0};
+    return !only[index] || only[index] == kind;
+}
 
 /* The setting that is given though another kind than the schedule's reads it, or NULL. */
 static const char *stray_setting(const schedule_attr *t)
 {
     schedule_attr none = {0};
     fields_set_defaults(schedule_fields, &none);
-    if (t->kind != SCHEDULE_STEP && t->every != none.every)
-        return "every";
-    if (t->kind != SCHEDULE_STEP && t->gamma != none.gamma)
-        return "gamma";
-    if (t->kind != SCHEDULE_COSINE && t->steps != none.steps)
-        return "steps";
-    return t->kind != SCHEDULE_COSINE && t->floor != none.floor ? "floor" : NULL;
+    for (int i = 0; schedule_fields[i].name; i++)
+        if (!schedule_reads(t->kind, i) && !fields_equal((const field[]){schedule_fields[i], {0}}, t, &none))
+            return schedule_fields[i].name;
+    return NULL;
 }
 
 static brasa_status infer(infer_args *a)
@@ -58,7 +64,8 @@ static brasa_status infer(infer_args *a)
     const schedule_attr *t = a->attr;
     const char *stray = stray_setting(t);
     if (stray)
-        return fail(a->g->ctx, BRASA_BAD_ARGUMENT, "schedule %s: it has no setting '%s'", kind_words[t->kind], stray);
+        return fail(a->g->ctx, BRASA_BAD_ARGUMENT, "schedule %s: it has no setting '%s'", schedule_words[t->kind],
+                    stray);
     if (t->kind == SCHEDULE_STEP && t->every < 1)
         return fail(a->g->ctx, BRASA_BAD_ARGUMENT, "schedule step: every is missing: steps between two cuts");
     if (t->kind == SCHEDULE_COSINE && t->steps <= t->warmup)
