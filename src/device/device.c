@@ -2,7 +2,6 @@
 #define _GNU_SOURCE /* dladdr */
 #include "device/device.h"
 #include "core/shared.h"
-#include "device/cpu/cpu.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
@@ -19,11 +18,21 @@ typedef struct device_row {
     brasa_status (*open)(brasa_context *ctx, device **out);
 } device_row;
 
+#ifndef BRASA_DEVICES /* a test's table, with rows of its own */
+#define BRASA_DEVICES "device/devices.def"
+#endif
+
+#define DEVICE(name, open) brasa_status open(brasa_context *ctx, device **out);
+#define DEVICE_LIBRARY(name)
+#include BRASA_DEVICES
+#undef DEVICE
+#undef DEVICE_LIBRARY
+
 /* The first is every context's until it asks for another. */
 static const device_row device_rows[] = {
 #define DEVICE(name, open)   {name, false, open},
 #define DEVICE_LIBRARY(name) {name, true, NULL},
-#include "device/devices.def"
+#include BRASA_DEVICES
 #undef DEVICE
 #undef DEVICE_LIBRARY
     {NULL}};
@@ -99,6 +108,7 @@ static const backend *open_backend(const char *name, void **file, char *why, siz
 
 /* In the context's slot LIBRARY_DEVICE. */
 typedef struct opened {
+    const device_row *row;
     void *library; /* NULL: it is part of the program */
     device *device;
     kernel *kernels; /* a library's, */
@@ -190,6 +200,7 @@ static brasa_status use(brasa_context *ctx, const char *name, place at)
     opened *o = mem_get(ctx, sizeof *o);
     if (!o)
         return fail_memory(ctx, sizeof *o);
+    o->row = at.row;
     const brasa_status status = open_at(ctx, name, at, o);
     if (status != BRASA_OK) {
         release(ctx, o);
@@ -222,7 +233,7 @@ brasa_status brasa_context_use(brasa_context *ctx, const char *name)
     if (!ctx)
         return BRASA_BAD_ARGUMENT;
     const opened *now = ctx->library[LIBRARY_DEVICE].data;
-    if (now->library)
+    if (now->row != &device_rows[0])
         return fail(ctx, BRASA_WRONG_STATE, "this context works on %s already", ctx->device->name);
     const place at = parse(name ? name : "");
     if (!at.row)
