@@ -309,10 +309,10 @@ static bool passed_over(const sum *s, const op_def *op, const kernel *k)
     return false;
 }
 
-/* Whether nodes are to be timed on this kernel, too. */
+/* Whether nodes are to be timed on this kernel, too: unless others are named, those of vendors' libraries. */
 static bool is_asked_for(const sum *s, const kernel *k)
 {
-    return s->options->kernels ? strstr(k->name, s->options->kernels) != NULL : has_floor(s) && floor_is_library(k);
+    return s->options->kernels ? strstr(k->name, s->options->kernels) != NULL : has_floor(s) && k->vendor;
 }
 
 static int bench_others(sum *s)

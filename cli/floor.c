@@ -16,11 +16,6 @@ bool floor_is_product(const op_def *op)
     return false;
 }
 
-bool floor_is_library(const kernel *k)
-{
-    return strstr(k->name, "_cudnn") || strstr(k->name, "_cublaslt");
-}
-
 /* Two pieces of the same size, as large as caches do not hold them; 0: there is no memory. */
 static size_t get_pieces(brasa_context *ctx, char *piece[2])
 {

@@ -13,8 +13,6 @@ typedef struct floor_time {
 } floor_time;
 
 bool floor_is_product(const op_def *op);
-/* Whether a kernel is a library's: such ones are timed even where others were chosen. */
-bool floor_is_library(const kernel *k);
 /* Sets f->bytes_per_second: copies within the device's memory, what is read and what is written counted. Returns an
  * exit code, the message told. */
 int floor_measure_memory(floor_time *f, brasa_context *ctx);

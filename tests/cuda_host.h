@@ -16,8 +16,8 @@
 #include "device/cuda/memory.c"
 #include "device/cuda/steps.c"
 
-#undef CUDA
-#define CUDA(name) const backend_kernel name##_cuda[1];
+#define CUDA(all)  all
+#define LIST(name) const backend_kernel name##_cuda[1];
 #include "ops/ops.def"
 
 void cudnn_open(cuda_queue *q, device *d)

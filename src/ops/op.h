@@ -149,8 +149,9 @@ struct device_choice; /* device.h */
 struct kernel {
     const char *name; /* "conv2d_ref" */
     const op_def *op;
-    dtype real; /* F32 or F64 */
-    isa isa;    /* what it needs */
+    dtype real;  /* F32 or F64 */
+    isa isa;     /* what it needs */
+    bool vendor; /* a vendor's library does the work */
     /* NULL: every node of its op. Asked twice, before layouts are settled and, for those of the inputs, after. */
     bool (*supports)(const graph *g, const node *n);
     /* Whether it is taken unless the clock says so: false where it is slower than kernels after it on some machines

@@ -1,4 +1,4 @@
-/* registry.c - the tables made of ops.def. The only place that knows which features this build has. */
+/* registry.c - the table of ops, and kernels by what they are for. */
 #include "device/cpu/cpu.h"
 #include "device/device.h"
 #ifdef BRASA_ONEDNN
@@ -7,68 +7,14 @@
 
 #include <string.h>
 
-/* First reading: declarations. */
-#define OP(name)  extern const op_def *const name##_parts[];
-#define REF(name) extern const kernel name##_ref[];
-#define CUDA(name)
-#define WIDE(name) extern const kernel name##_wide[];
-#ifdef BRASA_ONEDNN
-#define ONEDNN(name) extern const kernel name##_onednn[];
-#else
-#define ONEDNN(name)
-#endif
-#ifdef BRASA_SIMD
-#define SIMD(name) extern const kernel name##_avx512[], name##_avx2[];
-#else
-#define SIMD(name)
-#endif
+#define OP(name) extern const op_def *const name##_parts[];
 #include "ops/ops.def"
-#undef OP
-#undef REF
-#undef WIDE
-#undef CUDA
-#undef ONEDNN
-#undef SIMD
 
-/* Second reading: the ops, each a list of itself and its parts. */
+/* Each a list of an op and its parts. */
 static const op_def *const *const ops[] = {
 #define OP(name) name##_parts,
-#define REF(name)
-#define CUDA(name)
-#define WIDE(name)
-#define ONEDNN(name)
-#define SIMD(name)
 #include "ops/ops.def"
-#undef OP
-#undef REF
-#undef WIDE
-#undef ONEDNN
-#undef SIMD
 };
-
-/* Third reading: the CPU's kernels. */
-const kernel *const cpu_kernels[] = {
-#define OP(name)
-#define REF(name)  name##_ref,
-#define WIDE(name) name##_wide,
-#ifdef BRASA_ONEDNN
-#define ONEDNN(name) name##_onednn,
-#else
-#define ONEDNN(name)
-#endif
-#ifdef BRASA_SIMD
-#define SIMD(name) name##_avx512, name##_avx2,
-#else
-#define SIMD(name)
-#endif
-#include "ops/ops.def"
-#undef OP
-#undef REF
-#undef WIDE
-#undef CUDA
-#undef ONEDNN
-#undef SIMD
-    NULL};
 
 enum { OPS = sizeof ops / sizeof ops[0] };
 

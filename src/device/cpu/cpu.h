@@ -4,7 +4,7 @@
 
 #include "ops/op.h"
 
-/* registry.c: the kernels of all ops, as device.kernels. */
+/* kernels.c: the kernels of all ops, as device.kernels. */
 extern const kernel *const cpu_kernels[];
 
 /* device.c: the CPU as a context's device. */

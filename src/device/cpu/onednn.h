@@ -61,9 +61,9 @@ brasa_status onednn_run(const step *s);
 #define ONEDNN_KERNEL(operation, function, open_hook) ONEDNN_KERNEL_IF(operation, function, open_hook, NULL)
 #define ONEDNN_KERNEL_IF(operation, function, open_hook, supports_hook)                                              \
     {                                                                                                                \
-        .name = #function "_onednn", .op = &operation, .real = F32, .isa = ISA_AVX2, .supports = supports_hook,      \
-        .open = open_hook, .close = onednn_close, .formats = onednn_formats, .workspace = onednn_workspace,          \
-        .bind = onednn_bind, .run = onednn_run                                                                       \
+        .name = #function "_onednn", .op = &operation, .real = F32, .vendor = true, .isa = ISA_AVX2,                 \
+        .supports = supports_hook, .open = open_hook, .close = onednn_close, .formats = onednn_formats,              \
+        .workspace = onednn_workspace, .bind = onednn_bind, .run = onednn_run                                        \
     }
 
 #endif

@@ -289,17 +289,13 @@ static int cuda_list(void (*say)(void *user, const char *line), void *user)
 
 /* --- what the library exports ---------------------------------------------------------------------------------- */
 
-#define OP(name)
-#define REF(name)
-#define WIDE(name)
-#define ONEDNN(name)
-#define SIMD(name)
-#define CUDA(name) extern const backend_kernel name##_cuda[];
+#define CUDA(all)  all
+#define LIST(name) extern const backend_kernel name##_cuda[];
 #include "ops/ops.def"
-#undef CUDA
 
 static const backend_kernel *const lists[] = {
-#define CUDA(name) name##_cuda,
+#define CUDA(all)  all
+#define LIST(name) name##_cuda,
 #include "ops/ops.def"
     NULL};
 

@@ -412,8 +412,9 @@ static bool tell_choice(const void *state, device_choice *out)
     {                                                                                                                \
         operation,                                                                                                   \
         {                                                                                                            \
-            .name = operation "_cudnn", .real = F32, .formats = conv2d_cuda_formats, .open = open_hook,              \
-            .close = close_state, .workspace = workspace, .bind = bind, .run = run, .choice = tell_choice            \
+            .name = operation "_cudnn", .real = F32, .vendor = true, .formats = conv2d_cuda_formats,                 \
+            .open = open_hook, .close = close_state, .workspace = workspace, .bind = bind, .run = run,               \
+            .choice = tell_choice                                                                                    \
         }                                                                                                            \
     }
 

@@ -203,8 +203,9 @@ static bool tell_choice(const void *state, device_choice *out)
     {                                                                                                                \
         operation,                                                                                                   \
         {                                                                                                            \
-            .name = operation "_cublaslt", .real = F32, .supports = supports, .formats = formats_hook,               \
-            .open = open_hook, .close = state_close, .workspace = workspace, .run = run_hook, .choice = tell_choice  \
+            .name = operation "_cublaslt", .real = F32, .vendor = true, .supports = supports,                        \
+            .formats = formats_hook, .open = open_hook, .close = state_close, .workspace = workspace,                \
+            .run = run_hook, .choice = tell_choice                                                                   \
         }                                                                                                            \
     }
 extern const backend_kernel dense_cublaslt_cuda[];

@@ -207,17 +207,18 @@ static bool tell_choice(const void *state, device_choice *out)
 /* --- the kernels -------------------------------------------------------------------------------------------------
  */
 
-#define PIECES(kernel_name, supports_hook, open_hook)                                                                \
+#define PIECES(kernel_name, is_vendor, supports_hook, open_hook)                                                     \
     {                                                                                                                \
         "dense_update",                                                                                              \
         {                                                                                                            \
-            .name = kernel_name, .real = F32, .supports = supports_hook, .formats = dense_update_cuda_formats,       \
-            .open = open_hook, .close = pieces_close, .workspace = workspace, .run = run, .choice = tell_choice      \
+            .name = kernel_name, .real = F32, .vendor = is_vendor, .supports = supports_hook,                        \
+            .formats = dense_update_cuda_formats, .open = open_hook, .close = pieces_close, .workspace = workspace,  \
+            .run = run, .choice = tell_choice                                                                        \
         }                                                                                                            \
     }
 extern const backend_kernel dense_update_cuda[];
 const backend_kernel dense_update_cuda[] = {
-    PIECES("dense_update_cublaslt", supports_lt, open_lt),
-    PIECES("dense_update_cuda", supports_own, open_own),
+    PIECES("dense_update_cublaslt", true, supports_lt, open_lt),
+    PIECES("dense_update_cuda", false, supports_own, open_own),
     CUDA_END,
 };
