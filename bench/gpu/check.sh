@@ -56,7 +56,7 @@ prove() {
 }
 
 cmake -S . -B build -G Ninja >"$logs/configure.log" 2>&1 || { tail -n 5 "$logs/configure.log"; exit 1; }
-ninja -C build brasa_program brasa_cuda test_backend test_ops test_device test_device_updates test_parts test_pictures \
+ninja -C build brasa_program brasa_cuda test_open_device test_ops test_device test_device_updates test_parts test_pictures \
     test_train_device test_train_pictures test_parity test_parity_large >"$logs/build.log" 2>&1 || {
     grep -E "error|FAILED" "$logs/build.log" | head -30
     exit 1
@@ -77,7 +77,7 @@ if [ -n "$sanitize" ]; then
 fi
 [ -z "$kills$sanitize" ] || exit $failed
 
-prove backend 60 build/tests/test_backend
+prove open_device 60 build/tests/test_open_device
 for precision in f32 tf32 bf16; do
     BRASA_TEST_PRECISION=$precision prove "ops-$precision" 200 build/tests/test_ops
 done
