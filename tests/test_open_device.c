@@ -1,5 +1,6 @@
-/* test_open_device.c - devices, as far as none is needed: their names, what is said where one is missing, what the CPU
- * refuses, and whether the backend's library has kernels for all ops. What these compute is test_ops.c's business. */
+/* test_open_device.c - devices, as far as none is needed: their names, what is said where one is missing, what the
+ * CPU refuses, and whether the backend's library has kernels for all ops. What these compute is test_ops.c's
+ * business. */
 #define _GNU_SOURCE /* setenv */
 #include "counted.h"
 #include "device.h"
