@@ -30,6 +30,8 @@ typedef struct proof_options {
     brasa_context *on;   /* of a device to run on; NULL: the graph's own */
     int32_t precision;   /* of a device */
     bool coarse;         /* it starts from numbers of 8 bits, which bf16 holds as they are */
+    /* Of all real numbers, where kernels are references; else of inputs and parameters. F32: as they are computed. */
+    dtype storage;
 } proof_options;
 
 typedef struct proof {
@@ -114,6 +116,12 @@ static inline brasa_status proof_compile(proof *p, const graph *from, proof_opti
         status = pass_prune(g);
     for (int v = 0; o.keep_all && v < g->nvalues; v++)
         g->values[v].output = g->values[v].output || proof_made(g, v);
+    for (int v = 0; o.storage != F32 && v < g->nvalues; v++)
+        if (dtype_real(g->values[v].type) &&
+            (o.kernels || g->values[v].kind == VALUE_INPUT || g->values[v].kind == VALUE_PARAM)) {
+            g->values[v].format.storage = o.storage;
+            g->values[v].settled = true;
+        }
     if (status == BRASA_OK)
         status = pass_select(g, o.kernels);
     if (status == BRASA_OK && o.fuse)

@@ -63,6 +63,33 @@ TEST(bytes)
     CHECK_INT(format_bytes(&view, &s), 2 * 33);
 }
 
+/* What a type holds comes back, and is the nearest of its numbers to what lies between. */
+TEST(storage)
+{
+    static const dtype types[] = {BF16, F16};
+    for (int t = 0; t < 2; t++)
+        for (uint32_t bits = 0; bits < 65536; bits++) {
+            uint16_t x[4] = {(uint16_t)bits}, next[4] = {(uint16_t)(bits + 1)}, back[4] = {0}; /* room for any type */
+            const double here = storage_load(types[t], x, 0, 0), above = storage_load(types[t], next, 0, 0);
+            storage_store(types[t], back, 0, 0, here);
+            if (isnan(here) ? !isnan(storage_load(types[t], back, 0, 0)) : back[0] != x[0])
+                test_fail(__FILE__, __LINE__, "%s %04x comes back as %04x", dtype_name(types[t]), x[0], back[0]);
+            if (!isfinite(here) || !isfinite(above) || (next[0] & 0x7FFF) == 0)
+                continue;
+            storage_store(types[t], back, 0, 0, (here + above) / 2); /* to even where two are as near */
+            CHECK_INT(back[0], bits & 1 ? next[0] : x[0]);
+        }
+    uint8_t pixel[8];
+    static const double pixels[][2] = {{-3, 0}, {0.4, 0}, {0.5, 1}, {254.7, 255}, {1e9, 255}};
+    for (size_t i = 0; i < sizeof pixels / sizeof pixels[0]; i++) {
+        storage_store(U8, pixel, 0, 0, pixels[i][0]);
+        CHECK_INT(pixel[0], pixels[i][1]);
+    }
+    const float large[] = {65519, 65520, -1e9f}, wanted[] = {65504, INFINITY, -INFINITY};
+    for (int i = 0; i < 3; i++)
+        CHECK(f16_load(f16_store(large[i])) == wanted[i]);
+}
+
 /* --- a device that is none ------------------------------------------------------------------------------------- */
 
 enum { MOST_KERNELS = 256 };
@@ -119,59 +146,6 @@ static const kernel *reference(const op_def *op)
     return last;
 }
 
-/* A kernel that has floats in the place of an argument in halves or in 16 bits, and the reference run on them. */
-typedef struct stand_in {
-    arg args[16];
-    step step;
-    float *floats[16];
-} stand_in;
-
-static void stand_in_make(stand_in *in, const step *s)
-{
-    *in = (stand_in){.step = *s};
-    in->step.in = in->args;
-    in->step.out = in->args + s->nin;
-    for (int k = 0; k < s->nin + s->nout; k++) {
-        const arg *a = k < s->nin ? &s->in[k] : &s->out[k - s->nin];
-        in->args[k] = *a;
-        const dtype type = a->format.storage;
-        if (type != BF16 && type != SPLIT_F32)
-            continue;
-        in->floats[k] = malloc((size_t)a->count * sizeof(float));
-        storage_load_many(type, a->data, storage_plane(type, a->count), 0, a->count, F32, in->floats[k]);
-        in->args[k].format.storage = F32;
-        in->args[k].data = in->floats[k];
-    }
-}
-
-static uint16_t to_even(float x)
-{
-    const uint32_t bits = bits_of(x);
-    return (uint16_t)((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
-}
-
-static brasa_status stand_in_run(stand_in *in, const step *s)
-{
-    const brasa_status status = reference(s->node->op)->run(&in->step);
-    for (int k = 0; k < s->nout; k++) {
-        const arg *a = &s->out[k];
-        const float *x = in->floats[s->nin + k];
-        const dtype type = a->format.storage;
-        if (x)
-            storage_store_many(type, a->data, storage_plane(type, a->count), 0, a->count, F32, x);
-    }
-    for (int k = 0; k < s->nin + s->nout; k++)
-        free(in->floats[k]);
-    return status;
-}
-
-static brasa_status run_on_floats(const step *s)
-{
-    stand_in in;
-    stand_in_make(&in, s);
-    return stand_in_run(&in, s);
-}
-
 /* Where the weights stand among the inputs of a dense layer, or of its gradient. */
 static int weights_of(const op_def *op)
 {
@@ -181,23 +155,32 @@ static int weights_of(const op_def *op)
 static void dense_formats(const graph *g, const node *n, format *in, format *out)
 {
     (void)g;
-    (void)out;
     in[weights_of(n->op)].storage = BF16;
+    out[0].storage = F32;
 }
 
-/* Weights that are floats, rounded here as halves are. */
+/* To the upper half, as weights in halves are, or as a device rounds. */
+static void round_all(float *x, int64_t count, bool halves)
+{
+    for (int64_t i = 0; i < count; i++)
+        x[i] = halves ? float_of((uint32_t)halves_upper(halves_whole(bits_of(x[i]))) << 16)
+                      : bf16_load(bf16_store(x[i]));
+}
+
+/* On weights that are floats, rounded here. */
 static brasa_status run_rounded(const step *s)
 {
-    const int k = weights_of(s->node->op);
-    stand_in in;
-    stand_in_make(&in, s);
-    const arg *wei = &s->in[k];
-    in.floats[k] = malloc((size_t)wei->count * sizeof(float));
-    for (int64_t i = 0; i < wei->count; i++)
-        in.floats[k][i] =
-            float_of((uint32_t)halves_upper(halves_whole(bits_of(((const float *)wei->data)[i]))) << 16);
-    in.args[k].data = in.floats[k];
-    return stand_in_run(&in, s);
+    arg args[4];
+    step rounded = *s;
+    rounded.in = args;
+    memcpy(args, s->in, (size_t)s->nin * sizeof *args);
+    arg *wei = &args[weights_of(s->node->op)];
+    const size_t bytes = (size_t)wei->count * sizeof(float);
+    wei->data = memcpy(malloc(bytes), wei->data, bytes);
+    round_all(wei->data, wei->count, true);
+    const brasa_status status = reference(s->node->op)->run(&rounded);
+    free(wei->data);
+    return status;
 }
 
 static bool rounds_slots(const op_def *op)
@@ -216,10 +199,9 @@ static void update_formats(const graph *g, const node *n, format *in, format *ou
 /* Slots that are floats, rounded here as others are when they are stored. */
 static brasa_status update_rounded(const step *s)
 {
-    const brasa_status status = run_on_floats(s);
+    const brasa_status status = reference(s->node->op)->run(s);
     for (int k = 1; k < s->nout && s->out[0].shape.rank > 1 && rounds_slots(s->node->op); k++)
-        for (int64_t i = 0; i < s->out[k].count; i++)
-            ((float *)s->out[k].data)[i] = float_of((uint32_t)to_even(((const float *)s->out[k].data)[i]) << 16);
+        round_all(s->out[k].data, s->out[k].count, false);
     return status;
 }
 
@@ -253,15 +235,14 @@ static brasa_context *device_new(near_device *d, bool halves)
         kernel k = *from;
         if (k.op == &dense_op || k.op == &dense_grad_data_op) {
             k.formats = halves ? dense_formats : NULL;
-            k.run = halves ? run_on_floats : run_rounded;
+            k.run = halves ? k.run : run_rounded;
         }
-        if (k.op == &reorder_op)
-            k.run = run_on_floats;
         if (optimizer_is(k.op)) {
             k.any_layout = false;
             k.formats = update_formats;
-            k.run = halves ? run_on_floats : update_rounded;
+            k.run = halves ? k.run : update_rounded;
         }
+        k.any_storage = k.formats || k.op == &reorder_op; /* all others take floats, and make them */
         add_kernel(d, k);
     }
     CHECK_STATUS(brasa_context_new(NULL, &ctx), BRASA_OK);

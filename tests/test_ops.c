@@ -391,6 +391,60 @@ TEST(kernels)
                 test_fail(__FILE__, __LINE__, "%s was not", k->name);
 }
 
+/* --- references on operands of every storage ------------------------------------------------------------------ */
+
+/* All real numbers stored so, and references on them; or, where select has them converted, inputs and parameters
+ * alone and the best kernels. What may be off, as in device_rows: BF16 has 7 bits of fraction, F16 has 10. It is more
+ * than on a device, as vectors are rounded too: a variance, by whose root all is divided. */
+static const struct {
+    dtype storage;
+    bool converts;
+    device_row row;
+} storages[] = {
+    {BF16, false, {"bf16", BRASA_F32, 4, 8e-2}},
+    {SPLIT_F32, false, {"split", BRASA_F32, 1, 0}},
+    {F16, false, {"f16", BRASA_F32, 4, 2e-2}},
+    {BF16, true, {"bf16 converted", BRASA_F32, 1, 0}},
+};
+
+static void check_storages(brasa_context *ctx, const op_def *op, const op_case *c)
+{
+    graph g;
+    graph_init(&g, ctx);
+    CHECK_STATUS(case_build(&g, op, c), BRASA_OK);
+    for (int i = 0; i < 8 && g.status == BRASA_OK; i++) {
+        proof p, ref;
+        const bool train = i & 1;
+        const device_row *r = &storages[i / 2].row;
+        proof_options o = {.evaluation = !train, .gradients = train && !exempt(op, "gradient"), .keep_all = true};
+        o.kernels = storages[i / 2].converts ? NULL : "_ref";
+        o.coarse = true;
+        o.storage = storages[i / 2].storage;
+        CASE("%s", r->name);
+        bool good = proved(&p, proof_make(&p, &g, o));
+        o.real = F64;
+        o.storage = F32;
+        good = proved(&ref, proof_make(&ref, &g, o)) && good;
+        if (good)
+            compare_proofs(&p, &ref, device_tolerance(r, c->tolerance > 0 ? c->tolerance : 2e-5));
+        proof_free(&p);
+        proof_free(&ref);
+    }
+    graph_clear(&g);
+}
+
+TEST(storages)
+{
+    HOST_OR_SKIP();
+    each_case(1, CASE_PLAN | CASE_FAILS, 0, check_storages);
+    for (int i = 0; op_at(i); i++)
+        for (const kernel *k = kernel_next(NULL, op_at(i), F32, NULL), *next; k; k = next) {
+            next = kernel_next(NULL, op_at(i), F32, k);
+            CASE("%s, the last of its list, is a reference", k->name);
+            CHECK(next || k->any_storage);
+        }
+}
+
 /* --- the passes change no bit --------------------------------------------------------------------------------- */
 
 static void compare_bits(const proof *a, const proof *b)

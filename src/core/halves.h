@@ -40,25 +40,6 @@ static inline ON_DEVICE uint32_t halves_join(uint16_t upper, uint16_t lower)
     return ((uint32_t)upper << 16) + lower - (lower & 0x8000u) * 2;
 }
 
-/* --- bf16 of the host ------------------------------------------------------------------------------------------- */
-
-static inline float bf16_load(uint16_t x)
-{
-    const uint32_t bits = (uint32_t)x << 16;
-    float y;
-    memcpy(&y, &bits, sizeof y);
-    return y;
-}
-
-/* To nearest, to even where two are as near, as GPUs round. */
-static inline uint16_t bf16_store(float x)
-{
-    uint32_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    bits = halves_whole(bits);
-    return (uint16_t)((bits + 0x7FFFu + (bits >> 16 & 1)) >> 16);
-}
-
 /* --- of the host: element i of a tensor in halves, the planes so far apart -------------------------------------- */
 
 static inline void halves_set(uint16_t *to, int64_t plane, int64_t i, float x)

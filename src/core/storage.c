@@ -8,7 +8,7 @@ static const struct {
 } types[] = {
     [F32] = {"f32", 4, true},  [F64] = {"f64", 8, true},   [I32] = {"i32", 4, false},
     [I64] = {"i64", 8, false}, [BF16] = {"bf16", 2, true}, [SPLIT_F32] = {"halves", 4, true},
-    [U8] = {"u8", 1, false},
+    [F16] = {"f16", 2, true},  [U8] = {"u8", 1, false},
 };
 
 size_t dtype_size(dtype type)

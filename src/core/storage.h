@@ -4,9 +4,10 @@
  * exactly or in another way:
  *     BF16       a float's upper 16 bits, to nearest, to even where two are as near
  *     SPLIT_F32  a float in two planes, the first of which reads as BF16 (halves.h)
+ *     F16        IEEE half: 5 bits of exponent, 10 of fraction, to nearest even
  *     U8         0 to 255: a pixel
  * A new storage type is a member of dtype, a row of the table in storage.c and a case in each of storage_load and
- * storage_store.
+ * storage_store: the reference kernel of every op takes it then (ops/any_storage.c).
  */
 #ifndef CORE_STORAGE_H
 #define CORE_STORAGE_H
@@ -16,7 +17,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-typedef enum dtype { F32, F64, I32, I64, BF16, SPLIT_F32, U8 } dtype;
+typedef enum dtype { F32, F64, I32, I64, BF16, SPLIT_F32, F16, U8 } dtype;
 
 /* Bytes of an element, in all planes. */
 size_t dtype_size(dtype type);
@@ -30,6 +31,55 @@ int64_t storage_bytes(dtype type, int64_t count);
 int64_t storage_plane(dtype type, int64_t count);
 /* What a tensor that is stored so can be read as in its place, too: BF16 of SPLIT_F32; else the type itself. */
 dtype storage_view(dtype type);
+
+static inline float float_of_bits(uint32_t bits)
+{
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+static inline uint32_t bits_of_float(float x)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+
+static inline float bf16_load(uint16_t x)
+{
+    return float_of_bits((uint32_t)x << 16);
+}
+
+static inline uint16_t bf16_store(float x)
+{
+    const uint32_t bits = halves_whole(bits_of_float(x));
+    return (uint16_t)((bits + 0x7FFFu + (bits >> 16 & 1)) >> 16);
+}
+
+static inline float f16_load(uint16_t x)
+{
+    const uint32_t sign = (uint32_t)(x & 0x8000) << 16, exponent = x >> 10 & 31, fraction = x & 1023;
+    if (exponent == 31) /* infinite, or no number */
+        return float_of_bits(sign | 0x7F800000 | fraction << 13);
+    if (exponent == 0) { /* fraction x 2^-24: zero and the small ones without a leading bit */
+        const float y = (float)fraction * 0x1p-24f;
+        return sign ? -y : y;
+    }
+    return float_of_bits(sign | (exponent + 127 - 15) << 23 | fraction << 13);
+}
+
+static inline uint16_t f16_store(float x)
+{
+    const uint32_t bits = bits_of_float(x), sign = bits >> 16 & 0x8000, size = bits & 0x7FFFFFFF;
+    if (size > 0x7F800000)
+        return 0x7FFF;
+    if (size >= 0x477FF000) /* 65520 and more are nearer to what would come after 65504 */
+        return (uint16_t)(sign | 0x7C00);
+    if (size < 0x38800000) /* below 2^-14: a sum with 2^23 rounds to whole 2^-24 */
+        return (uint16_t)(sign | (bits_of_float(float_of_bits(size) * 0x1p24f + 0x1p23f) & 0x7FF));
+    return (uint16_t)(sign | (size + 0xFFF + (size >> 13 & 1) - (112u << 23)) >> 13);
+}
 
 /* Element i of `data`, whose planes are so far apart; and the same for writing. */
 static inline double storage_load(dtype type, const void *data, int64_t plane, int64_t i)
@@ -47,6 +97,8 @@ static inline double storage_load(dtype type, const void *data, int64_t plane, i
         return (double)bf16_load(((const uint16_t *)data)[i]);
     case SPLIT_F32:
         return (double)halves_get((const uint16_t *)data, plane, i);
+    case F16:
+        return (double)f16_load(((const uint16_t *)data)[i]);
     case U8:
         return (double)((const uint8_t *)data)[i];
     }
@@ -73,6 +125,9 @@ static inline void storage_store(dtype type, void *data, int64_t plane, int64_t 
         break;
     case SPLIT_F32:
         halves_set((uint16_t *)data, plane, i, (float)x);
+        break;
+    case F16:
+        ((uint16_t *)data)[i] = f16_store((float)x);
         break;
     case U8:
         ((uint8_t *)data)[i] = (uint8_t)(x > 0 ? x < 255 ? x + 0.5 : 255 : 0);

@@ -40,7 +40,7 @@ static int64_t place_of(const graph *g, int whole, int part, int64_t start)
     const value *w = &g->values[whole], *p = &g->values[part];
     const int64_t size = (int64_t)dtype_size(w->format.storage), index[MAX_RANK] = {0, start};
     int64_t block = 1;
-    if (!format_equal(&w->format, &p->format))
+    if (!format_equal(&w->format, &p->format) || storage_plane(w->format.storage, 1))
         return -1;
     if (w->format.layout.permuted) {
         const bool aligned = start * size % PIXEL_ALIGN == 0 && w->shape.dim[1] * size % PIXEL_ALIGN == 0;

@@ -234,7 +234,7 @@ static int reusable_block(const graph *g, const liveness *l, int i)
         int b = l->block[n->in[k]];
         if (b < 0)
             continue;
-        if (n->op->view && k == 0)
+        if (n->op->view && k == 0 && g->values[n->in[k]].format.storage == out->format.storage)
             return b;
         if (k >= 32 || !(n->op->in_place & 1u << k) || l->blocks[b].last > i ||
             g->values[n->in[k]].bytes != out->bytes || g->values[n->in[k]].type != out->type)

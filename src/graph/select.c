@@ -70,9 +70,22 @@ static brasa_status tune(graph *g, int i)
     return choose(g, n, NULL);
 }
 
+/* For a kernel that takes any storage: inputs as they are stored, outputs as the precision says. */
+static void keep_storage(const graph *g, const node *n, format *in, format *out)
+{
+    for (int k = 0; k < n->nin; k++)
+        in[k].storage = g->values[n->in[k]].format.storage;
+    for (int k = 0; k < n->nout; k++) {
+        const value *v = &g->values[n->out[k]];
+        out[k].storage = v->settled ? v->format.storage : precision_storage(g, n->out[k]);
+    }
+}
+
 void select_formats(const graph *g, const node *n, format *in, format *out)
 {
     formats_plain(g, n, in, out);
+    if (n->kernel->any_storage)
+        keep_storage(g, n, in, out);
     if (n->kernel->formats) {
         n->kernel->formats(g, n, in, out);
         return;
@@ -131,7 +144,7 @@ static int reordered(selection *s, int v, const format *f, const char *name, nod
     g->nodes[n].views = can_view(g->values[v].format.storage, f->storage);
     g->values[out].format = *f;
     g->values[out].settled = true;
-    if (choose(g, &g->nodes[n], NULL) != BRASA_OK)
+    if (choose(g, &g->nodes[n], NULL) != BRASA_OK || any_storage_take(g, &g->nodes[n]) != BRASA_OK)
         return -1;
     s->made = grown;
     s->made[s->nmade++] = (struct reordered){v, out};
@@ -191,7 +204,8 @@ static brasa_status settle(selection *s, int i)
         v->format = out[k];
         v->settled = true;
     }
-    return add_node(s, i);
+    const brasa_status status = any_storage_take(g, &g->nodes[i]);
+    return status == BRASA_OK ? add_node(s, i) : status;
 }
 
 /* For a device, whose libraries may time their kernels for the node, and tell how far that is. */

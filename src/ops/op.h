@@ -160,6 +160,8 @@ struct kernel {
     /* The formats it works in. in[] and out[], one for each input and output, come plain and stored as their logical
      * type. NULL: so everywhere. */
     void (*formats)(const graph *g, const node *n, format *in, format *out);
+    /* A reference: operands may be stored as any type. select has any_storage_take called for it. */
+    bool any_storage;
     /* Works element by element on what is stored, padding included, and makes zero of zeros: any layout will do that
      * all tensors of output 0's shape share. */
     bool any_layout;
@@ -207,6 +209,10 @@ typedef struct constants_attr {
     int64_t count;
     const float *values;
 } constants_attr;
+
+/* any_storage.c: where operands of a node are stored otherwise than its kernel, a reference, computes, gives it a
+ * kernel around this one that loads and stores them. */
+brasa_status any_storage_take(graph *g, node *n);
 
 /* --- what several ops share (common.c) -------------------------------------------------------------------- */
 

@@ -22,9 +22,11 @@
 #undef NAME
 
 /* clang-format off */
-#define REFERENCE_(operation, function, ...)                                                       \
-    {.name = #function "_ref", .op = &operation, .real = F32, .run = function##_f32, __VA_ARGS__}, \
-    {.name = #function "_ref", .op = &operation, .real = F64, .run = function##_f64, __VA_ARGS__}
+#define REFERENCE_(operation, function, ...)                                                             \
+    {.name = #function "_ref", .op = &operation, .real = F32, .run = function##_f32, .any_storage = true, \
+     __VA_ARGS__},                                                                                        \
+    {.name = #function "_ref", .op = &operation, .real = F64, .run = function##_f64, .any_storage = true, \
+     __VA_ARGS__}
 /* clang-format on */
 #define REFERENCE(operation, function)   REFERENCE_(operation, function, .any_layout = false)
 #define ELEMENTWISE(operation, function) REFERENCE_(operation, function, .any_layout = true)

@@ -102,8 +102,7 @@ static void widen(float *numbers, int64_t count)
     for (int64_t i = count - 1; i >= 0; i--) {
         uint16_t half;
         memcpy(&half, (const char *)numbers + i * (int64_t)sizeof half, sizeof half);
-        const uint32_t bits = (uint32_t)half << 16;
-        memcpy(&numbers[i], &bits, sizeof bits);
+        numbers[i] = bf16_load(half);
     }
 }
 

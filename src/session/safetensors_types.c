@@ -33,43 +33,22 @@ static void put_64(unsigned char *p, uint64_t bits)
     put_32(p + 4, (uint32_t)(bits >> 32));
 }
 
-static float float_of(uint32_t bits)
-{
-    float x;
-    memcpy(&x, &bits, sizeof x);
-    return x;
-}
-
-/* IEEE half: sign, 5 bits of exponent, 10 of fraction. Exact in float. */
-static float half_of(uint32_t bits)
-{
-    const uint32_t sign = (bits & 0x8000) << 16, exponent = bits >> 10 & 31, fraction = bits & 1023;
-    if (exponent == 31) /* infinite, or no number */
-        return float_of(sign | 0x7f800000 | fraction << 13);
-    if (exponent == 0) { /* fraction x 2^-24: zero and the small ones without a leading bit */
-        const float x = (float)fraction * 0x1p-24f;
-        return sign ? -x : x;
-    }
-    return float_of(sign | (exponent + 127 - 15) << 23 | fraction << 13);
-}
-
 static void decode_f16(const unsigned char *from, int count, number *to)
 {
     for (int i = 0; i < count; i++)
-        to[i].real = half_of(get_16(from + 2 * i));
+        to[i].real = f16_load(get_16(from + 2 * i));
 }
 
-/* The upper half of a float. */
 static void decode_bf16(const unsigned char *from, int count, number *to)
 {
     for (int i = 0; i < count; i++)
-        to[i].real = float_of(get_16(from + 2 * i) << 16);
+        to[i].real = bf16_load(get_16(from + 2 * i));
 }
 
 static void decode_f32(const unsigned char *from, int count, number *to)
 {
     for (int i = 0; i < count; i++)
-        to[i].real = float_of(get_32(from + 4 * i));
+        to[i].real = float_of_bits(get_32(from + 4 * i));
 }
 
 static void decode_f64(const unsigned char *from, int count, number *to)

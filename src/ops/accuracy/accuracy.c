@@ -115,8 +115,7 @@ const op_def accuracy_op = {
 
 const op_def *const accuracy_parts[] = {&accuracy_op, NULL};
 const kernel accuracy_ref[] = {
-    {.name = "accuracy_ref", .op = &accuracy_op, .real = F32, .workspace = workspace, .run = accuracy_f32},
-    {.name = "accuracy_ref", .op = &accuracy_op, .real = F64, .workspace = workspace, .run = accuracy_f64},
+    REFERENCE_(accuracy_op, accuracy, .workspace = workspace),
     {0},
 };
 

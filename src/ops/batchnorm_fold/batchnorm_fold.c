@@ -123,16 +123,7 @@ const op_def batchnorm_fold_op = {.name = "batchnorm_fold", .attr_size = sizeof(
 
 const op_def *const batchnorm_fold_parts[] = {&batchnorm_fold_op, NULL};
 const kernel batchnorm_fold_ref[] = {
-    {.name = "batchnorm_fold_ref",
-     .op = &batchnorm_fold_op,
-     .real = F32,
-     .formats = formats,
-     .run = batchnorm_fold_f32},
-    {.name = "batchnorm_fold_ref",
-     .op = &batchnorm_fold_op,
-     .real = F64,
-     .formats = formats,
-     .run = batchnorm_fold_f64},
+    REFERENCE_(batchnorm_fold_op, batchnorm_fold, .formats = formats),
     {0},
 };
 

@@ -157,14 +157,8 @@ void dense_update_bias(const step *s)
         step_for(s, K, (double)N * (double)K, s->in[1].format.storage == F64 ? bias_range_f64 : bias_range_f32);
 }
 
-#define UPDATE_KERNEL(type, function)                                                                                \
-    {                                                                                                                \
-        .name = "dense_update_ref", .op = &dense_update_op, .real = type, .open = fused_update_open_ref,             \
-        .formats = fused_update_formats, .run = function                                                             \
-    }
 const kernel dense_update_ref[] = {
-    UPDATE_KERNEL(F32, dense_update_f32),
-    UPDATE_KERNEL(F64, dense_update_f64),
+    REFERENCE_(dense_update_op, dense_update, .open = fused_update_open_ref, .formats = fused_update_formats),
     {0},
 };
 

@@ -198,8 +198,7 @@ const op_def lrn_op = {
 const op_def *const lrn_parts[] = {&lrn_op, &lrn_grad_op, NULL};
 const kernel lrn_ref[] = {
     REFERENCE(lrn_op, lrn),
-    {.name = "lrn_grad_ref", .op = &lrn_grad_op, .real = F32, .workspace = workspace, .run = lrn_grad_f32},
-    {.name = "lrn_grad_ref", .op = &lrn_grad_op, .real = F64, .workspace = workspace, .run = lrn_grad_f64},
+    REFERENCE_(lrn_grad_op, lrn_grad, .workspace = workspace),
     {0},
 };
 

@@ -107,8 +107,7 @@ static const op_def mse_op = {
 
 const op_def *const mse_parts[] = {&mse_op, &mse_grad_op, NULL};
 const kernel mse_ref[] = {
-    {.name = "mse_ref", .op = &mse_op, .real = F32, .workspace = workspace, .run = mse_f32},
-    {.name = "mse_ref", .op = &mse_op, .real = F64, .workspace = workspace, .run = mse_f64},
+    REFERENCE_(mse_op, mse, .workspace = workspace),
     REFERENCE(mse_grad_op, mse_grad),
     {0},
 };

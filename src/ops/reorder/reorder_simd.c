@@ -167,7 +167,14 @@ static brasa_status reorder(const step *s)
     return BRASA_OK;
 }
 
+/* It moves elements of 4 bytes, and converts none. */
+static bool supports(const graph *g, const node *n)
+{
+    const value *src = &g->values[n->in[0]], *dst = &g->values[n->out[0]];
+    return simd_matches(g, n) && src->format.storage == src->type && dst->format.storage == dst->type;
+}
+
 const kernel SIMD_TABLE(reorder)[] = {
-    SIMD_ROW("reorder", reorder_op, .supports = simd_matches, .open = open, .close = mem_put, .run = reorder),
+    SIMD_ROW("reorder", reorder_op, .supports = supports, .open = open, .close = mem_put, .run = reorder),
     {0},
 };

@@ -270,16 +270,7 @@ const op_def class_total_op = {.name = "class_total", .infer = infer_scalar};
 const op_def *const softmax_cross_entropy_parts[] = {&softmax_cross_entropy_op, &softmax_cross_entropy_grad_op,
                                                      &class_total_op, NULL};
 const kernel softmax_cross_entropy_ref[] = {
-    {.name = "softmax_cross_entropy_ref",
-     .op = &softmax_cross_entropy_op,
-     .real = F32,
-     .workspace = loss_workspace,
-     .run = softmax_cross_entropy_f32},
-    {.name = "softmax_cross_entropy_ref",
-     .op = &softmax_cross_entropy_op,
-     .real = F64,
-     .workspace = loss_workspace,
-     .run = softmax_cross_entropy_f64},
+    REFERENCE_(softmax_cross_entropy_op, softmax_cross_entropy, .workspace = loss_workspace),
     REFERENCE(softmax_cross_entropy_grad_op, softmax_cross_entropy_grad),
     REFERENCE(class_total_op, class_total),
     {0},
