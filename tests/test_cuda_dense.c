@@ -95,7 +95,7 @@ static brasa_status layer_run(layer *l)
     char *all = memories[0];
     void *block = malloc((size_t)l->kernel->workspace(&l->graph, &l->node) + 1);
     arg in[3], out[2];
-    for (size_t i = 0; i < sizeof memories; i++) /* halves, as floats and in 16 bits */
+    for (size_t i = 0; i < sizeof memories; i++) /* half, as floats and in 16 bits */
         all[i] = i % 2 ? 0x3f : 0;
     for (int k = 0; k < 3; k++)
         in[k] = (arg){.data = memories[l->in[k]], .shape = l->values[l->in[k]].shape};

@@ -1,4 +1,4 @@
-/* test_device_updates.c - optimizers on a device, on weights that are kept in halves (core/halves.h): the same as on
+/* test_device_updates.c - optimizers on a device, on weights that are stored as SPLIT_F32: the same as on
  * floats, bit by bit, as long as their slots are. See device.h; without BRASA_TEST_DEVICE there is nothing to test.
  * BRASA_TEST_SHARE: see share.h.
  */
@@ -38,7 +38,7 @@ static int add_state(updating *u, value_kind kind, const shape *s, const char *n
     return graph_value(&u->p.graph, kind, F32, s, name);
 }
 
-static void updating_make(updating *u, const optimizer_def *o, const char *settings, bool halves)
+static void updating_make(updating *u, const optimizer_def *o, const char *settings, bool split)
 {
     const shape s = shape_2(HEIGHT, WIDTH), scalar = {0};
     const char *names[MAX_SLOTS];
@@ -56,7 +56,7 @@ static void updating_make(updating *u, const optimizer_def *o, const char *setti
     int in[UPDATE_SLOTS + MAX_SLOTS] = {u->wei, u->grad, u->rate, u->steps}, out[1 + MAX_SLOTS] = {u->wei};
     for (int k = 0; k < u->slots; k++)
         in[UPDATE_SLOTS + k] = out[1 + k] = u->slot[k] = add_state(u, VALUE_SLOT, &s, names[k]);
-    g->values[u->wei].format.storage = halves ? SPLIT_F32 : F32;
+    g->values[u->wei].format.storage = split ? SPLIT_F32 : F32;
     g->values[u->wei].settled = true;
     emit_into(g, o->op, "update", attr, UPDATE_SLOTS + u->slots, in, 1 + u->slots, out);
     CHECK_STATUS(pass_select(g, NULL), BRASA_OK);
@@ -87,7 +87,7 @@ static void put(const updating *u, int v, const float *from)
     const int64_t count = shape_count(&x->shape);
     uint16_t *both = calloc(1, (size_t)x->bytes);
     for (int64_t i = 0; x->format.storage == SPLIT_F32 && i < count; i++)
-        halves_set(both, halves_plane(count), i, from[i]);
+        split_store(both, split_plane(count), i, from[i]);
     CHECK_STATUS(device_copy_in(u->p.graph.ctx, u->there + u->offset[v],
                                 x->format.storage == SPLIT_F32 ? (const void *)both : (const void *)from,
                                 (size_t)x->bytes),
@@ -104,7 +104,7 @@ static void take(const updating *u, int v, float *to)
     for (int64_t i = 0; i < count; i++) {
         const uint32_t bits = (uint32_t)both[i] << 16;
         if (x->format.storage == SPLIT_F32)
-            to[i] = halves_get(both, halves_plane(count), i);
+            to[i] = split_load(both, split_plane(count), i);
         else if (x->format.storage == BF16)
             memcpy(&to[i], &bits, sizeof bits);
         else
@@ -135,18 +135,18 @@ static const optimizer_def *optimizer_named(const char *name)
     return optimizer_at(i);
 }
 
-/* Whether it keeps its slots in 16 bits, of weights in halves. */
+/* Whether it keeps its slots in 16 bits, of split weights. */
 static bool rounds(const struct row *row)
 {
     return strcmp(row->name, "sgd") == 0;
 }
 
-static void compare_slots(const struct row *row, const updating *floats, const updating *halves, int turn)
+static void compare_slots(const struct row *row, const updating *floats, const updating *split, int turn)
 {
     static float x[COUNT], y[COUNT];
     for (int k = 0; k < floats->slots; k++) {
         take(floats, floats->slot[k], x);
-        take(halves, halves->slot[k], y);
+        take(split, split->slot[k], y);
         for (int i = 0; i < COUNT - 1; i++) {
             uint32_t bits;
             memcpy(&bits, &x[i], sizeof bits);
@@ -156,7 +156,7 @@ static void compare_slots(const struct row *row, const updating *floats, const u
             }
             const bool near = rounds(row) && turn > 0 && fabsf(x[i] - y[i]) <= 0.02f * fabsf(x[i]) + 1e-3f;
             if (!near && memcmp(&x[i], &y[i], sizeof *x) != 0) {
-                test_fail(__FILE__, __LINE__, "after update %d slot %d of %d is %g, and %g beside weights in halves",
+                test_fail(__FILE__, __LINE__, "after update %d slot %d of %d is %g, and %g beside split weights",
                           turn + 1, k, i, (double)x[i], (double)y[i]);
                 break;
             }
@@ -199,7 +199,7 @@ static void compare_updates(const struct row *row)
         for (int i = 0; i < COUNT - 1; i++) {
             const bool near = rounds(row) && turn > 0 && fabsf(x[i] - y[i]) <= 1e-3f * (1 + fabsf(x[i]));
             if (!near && !same_bits(&x[i], &y[i], 1)) {
-                test_fail(__FILE__, __LINE__, "after update %d weight %d is %.9g, and %.9g in halves", turn + 1, i,
+                test_fail(__FILE__, __LINE__, "after update %d weight %d is %.9g, and %.9g split", turn + 1, i,
                           (double)x[i], (double)y[i]);
                 break;
             }
@@ -210,7 +210,7 @@ static void compare_updates(const struct row *row)
     updating_free(&u[1]);
 }
 
-TEST(halves)
+TEST(split)
 {
     DEVICE_ONLY();
     for (int i = 0; i < ROWS; i++) {

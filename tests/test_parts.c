@@ -304,9 +304,9 @@ static void keep_gradient(void *user, graph *g, int param, int grad)
 
 /* As a GPU has it: pictures as NHWC, in 16 bits or not; batch norm alone, as its kernels there do, writes its output
  * to where a part is and reads the gradient of it there. */
-static void pretend_device(graph *g, bool halves)
+static void pretend_device(graph *g, bool half)
 {
-    const format pictures = {halves ? BF16 : F32, {.permuted = 1, .order = {0, 2, 3, 1}}};
+    const format pictures = {half ? BF16 : F32, {.permuted = 1, .order = {0, 2, 3, 1}}};
     for (int v = 0; v < g->nvalues; v++)
         if (g->values[v].kind == VALUE_TEMP && g->values[v].shape.rank == 4)
             g->values[v].format = pictures;
@@ -320,7 +320,7 @@ static void pretend_device(graph *g, bool halves)
     }
 }
 
-static void check_pixels(void (*build)(brasa_graph *g), bool halves, left want)
+static void check_pixels(void (*build)(brasa_graph *g), bool half, left want)
 {
     OWNED(brasa_context) *ctx = context_of(1);
     OWNED(brasa_graph) *from = brasa_graph_new(ctx);
@@ -333,7 +333,7 @@ static void check_pixels(void (*build)(brasa_graph *g), bool halves, left want)
     CHECK_STATUS(pass_fuse(&g), BRASA_OK);
     CHECK_STATUS(pass_prune(&g), BRASA_OK);
     CHECK_STATUS(pass_select(&g, "_ref"), BRASA_OK);
-    pretend_device(&g, halves);
+    pretend_device(&g, half);
     CHECK_STATUS(pass_parts(&g), BRASA_OK);
     CHECK_STATUS(pass_plan(&g, true, &plan), BRASA_OK);
     const left got = count_left(&g);
@@ -342,7 +342,7 @@ static void check_pixels(void (*build)(brasa_graph *g), bool halves, left want)
     CHECK_INT(got.read, want.read);
     for (int v = 0; v < g.nvalues; v++) {
         const value *part = &g.values[v], *whole = part->whole < 0 ? part : &g.values[part->whole];
-        CHECK_INT(part->offset, whole->offset + part->first * (halves ? 2 : 4) * (part->whole >= 0));
+        CHECK_INT(part->offset, whole->offset + part->first * (half ? 2 : 4) * (part->whole >= 0));
         CHECK(part->whole < 0 || part->first + part->shape.dim[1] <= whole->shape.dim[1]);
     }
 }
@@ -352,12 +352,12 @@ TEST(pixels)
 {
     HOST_OR_SKIP();
     const left all = {.read = 8}, both = {.read = 2}, none = {.concats = 1, .slices = 2};
-    for (int halves = 0; halves < 2; halves++) {
-        CASE("GoogLeNet in %d bits", halves ? 16 : 32);
-        check_pixels(build_googlenet, halves, all);
-        CASE("odd channels in %d bits", halves ? 16 : 32);
-        check_pixels(build_odd, halves, halves ? none : both);
-        CASE("no batch norm in %d bits", halves ? 16 : 32);
-        check_pixels(build_strassen, halves, none);
+    for (int half = 0; half < 2; half++) {
+        CASE("GoogLeNet in %d bits", half ? 16 : 32);
+        check_pixels(build_googlenet, half, all);
+        CASE("odd channels in %d bits", half ? 16 : 32);
+        check_pixels(build_odd, half, half ? none : both);
+        CASE("no batch norm in %d bits", half ? 16 : 32);
+        check_pixels(build_strassen, half, none);
     }
 }

@@ -6,6 +6,7 @@ static const struct {
     uint8_t bytes;
     bool real;
 } types[] = {
+    /* "halves" is what explain has printed since there were such weights */
     [F32] = {"f32", 4, true},  [F64] = {"f64", 8, true},   [I32] = {"i32", 4, false},
     [I64] = {"i64", 8, false}, [BF16] = {"bf16", 2, true}, [SPLIT_F32] = {"halves", 4, true},
     [F16] = {"f16", 2, true},  [U8] = {"u8", 1, false},
@@ -28,12 +29,12 @@ bool dtype_real(dtype type)
 
 int64_t storage_plane(dtype type, int64_t count)
 {
-    return type == SPLIT_F32 ? halves_plane(count) : 0;
+    return type == SPLIT_F32 ? split_plane(count) : 0;
 }
 
 int64_t storage_bytes(dtype type, int64_t count)
 {
-    return (type == SPLIT_F32 ? halves_plane(count) : count) * (int64_t)dtype_size(type);
+    return (type == SPLIT_F32 ? split_plane(count) : count) * (int64_t)dtype_size(type);
 }
 
 dtype storage_view(dtype type)

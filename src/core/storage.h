@@ -3,7 +3,7 @@
  * A value has a logical type: F32, F64, I32 or I64. Its elements may be stored as another one, which holds them less
  * exactly or in another way:
  *     BF16       a float's upper 16 bits, to nearest, to even where two are as near
- *     SPLIT_F32  a float in two planes, the first of which reads as BF16 (halves.h)
+ *     SPLIT_F32  a float in two planes, the first of which reads as BF16: split_f32.h
  *     F16        IEEE half: 5 bits of exponent, 10 of fraction, to nearest even
  *     U8         0 to 255: a pixel
  * A new storage type is a member of dtype, a row of the table in storage.c and a case in each of storage_load and
@@ -12,7 +12,7 @@
 #ifndef CORE_STORAGE_H
 #define CORE_STORAGE_H
 
-#include "core/halves.h"
+#include "core/split_f32.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -53,7 +53,7 @@ static inline float bf16_load(uint16_t x)
 
 static inline uint16_t bf16_store(float x)
 {
-    const uint32_t bits = halves_whole(bits_of_float(x));
+    const uint32_t bits = split_whole(bits_of_float(x));
     return (uint16_t)((bits + 0x7FFFu + (bits >> 16 & 1)) >> 16);
 }
 
@@ -96,7 +96,7 @@ static inline double storage_load(dtype type, const void *data, int64_t plane, i
     case BF16:
         return (double)bf16_load(((const uint16_t *)data)[i]);
     case SPLIT_F32:
-        return (double)halves_get((const uint16_t *)data, plane, i);
+        return (double)split_load((const uint16_t *)data, plane, i);
     case F16:
         return (double)f16_load(((const uint16_t *)data)[i]);
     case U8:
@@ -124,7 +124,7 @@ static inline void storage_store(dtype type, void *data, int64_t plane, int64_t 
         ((uint16_t *)data)[i] = bf16_store((float)x);
         break;
     case SPLIT_F32:
-        halves_set((uint16_t *)data, plane, i, (float)x);
+        split_store((uint16_t *)data, plane, i, (float)x);
         break;
     case F16:
         ((uint16_t *)data)[i] = f16_store((float)x);

@@ -3,7 +3,7 @@
  * An optimizer's file defines these, and then includes this file:
  *     RULE_ATTR    the attribute struct; its first member is `base`
  *     RULE_SLOTS   the most slots that it has: 1 or 2
- *     RULE_ROUNDS  1: its slots are kept in 16 bits, where the parameter is in halves; what is computed from them is
+ *     RULE_ROUNDS  1: its slots are BF16, where the parameter is SPLIT_F32; what is computed from them is
  *                  computed before they are rounded
  *     rule         the numbers of a step, in floats
  *     rule_make    makes them of the attribute and of the rate and the count of this step: once in a block
@@ -29,7 +29,7 @@ static __device__ __forceinline__ void update_piece(const many &m, int k, int64_
                                                     int slots, const rule &r)
 {
     const int64_t size = m.size[k] < range.end ? m.size[k] : range.end, first = range.first;
-    const int64_t plane = m.half[k] & HALF_PARAMETER ? halves_plane(m.size[k]) : 0;
+    const int64_t plane = m.half[k] & HALF_PARAMETER ? split_plane(m.size[k]) : 0;
     const bool half = m.half[k] & HALF_GRADIENT;
     const bool rounds = RULE_ROUNDS && m.half[k] & HALF_SLOTS;
     quad<float> from[UPDATE_QUADS][2 + RULE_SLOTS];
@@ -139,7 +139,7 @@ static brasa_status update_run(const step *s)
     return update_run_many(&s, 1);
 }
 
-/* All as the parameter lies, which may be in halves, and slots rounded then; the gradient in the type that it is
+/* All as the parameter lies, which may be SPLIT_F32, and slots rounded then; the gradient in the type that it is
  * stored in. */
 static void update_formats(const graph *g, const node *n, format *in, format *out)
 {

@@ -25,7 +25,7 @@ typedef struct many {
     uint32_t first[MANY_TENSORS + 1]; /* pieces of the sets before; first[count]: of all */
     int64_t size[MANY_TENSORS];       /* elements of a tensor */
     void *data[MANY_TENSORS][MANY_ADDRESSES];
-    uint8_t half[MANY_TENSORS]; /* bit a: data[][a] is in 16 bits, or in halves: the kernel knows which */
+    uint8_t half[MANY_TENSORS]; /* bit a: data[][a] is in 16 bits, or split: the kernel knows which */
 } many;
 
 /* Adds a set; the caller sets data[] and half[] of the number that comes back. */

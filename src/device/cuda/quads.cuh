@@ -10,7 +10,7 @@
 #include "device/cuda/cuda.cuh"
 
 extern "C" {
-#include "core/halves.h"
+#include "core/split_f32.h"
 }
 
 /* As it is stored; of 16 bits, the first of two elements is the lower half of a word. */
@@ -109,9 +109,10 @@ static __device__ __forceinline__ void quad_store_any(void *to, bool half, int64
         quad_store((float *)to, i, size, from);
 }
 
-/* The same of floats that may be in halves (core/halves.h), whose planes are so far apart; 0: they are not. The upper
- * ones are in the first two words of a quad, the lower ones in the others. */
-static __device__ __forceinline__ quad<float> quad_load_exact(const void *from, int64_t plane, int64_t i, int64_t size)
+/* The same of floats that may be split (core/split_f32.h), with planes so far apart; 0: they are not. The upper
+ * bits are in the first two words of a quad, the lower ones in the others. */
+static __device__ __forceinline__ quad<float> quad_load_exact(const void *from, int64_t plane, int64_t i,
+                                                              int64_t size)
 {
     if (!plane)
         return quad_load((const float *)from, i, size);
@@ -129,8 +130,8 @@ static __device__ __forceinline__ void quad_floats_exact(const quad<float> &q, i
 #pragma unroll
     for (int e = 0; e < 4; e++) {
         const int shift = shift_of<bf16>(e);
-        to[e] = __uint_as_float(
-            halves_join((uint16_t)(q.word[e / 2] >> shift), (uint16_t)(q.word[2 + e / 2] >> shift)));
+        to[e] =
+            __uint_as_float(split_join((uint16_t)(q.word[e / 2] >> shift), (uint16_t)(q.word[2 + e / 2] >> shift)));
     }
 }
 
@@ -145,13 +146,13 @@ static __device__ __forceinline__ void quad_store_exact(void *to, int64_t plane,
     uint32_t x[4];
 #pragma unroll
     for (int e = 0; e < 4; e++)
-        x[e] = halves_whole(bits_of(from[e]));
+        x[e] = split_whole(bits_of(from[e]));
     if (i + 4 <= size) {
         quad<bf16> u = {}, l = {};
 #pragma unroll
         for (int e = 0; e < 4; e++) {
-            u.word[e / 2] |= (uint32_t)halves_upper(x[e]) << shift_of<bf16>(e);
-            l.word[e / 2] |= (uint32_t)halves_lower(x[e]) << shift_of<bf16>(e);
+            u.word[e / 2] |= (uint32_t)split_upper(x[e]) << shift_of<bf16>(e);
+            l.word[e / 2] |= (uint32_t)split_lower(x[e]) << shift_of<bf16>(e);
         }
         *(quad<bf16> *)(upper + i) = u;
         *(quad<bf16> *)(lower + i) = l;
@@ -160,8 +161,8 @@ static __device__ __forceinline__ void quad_store_exact(void *to, int64_t plane,
 #pragma unroll
     for (int e = 0; e < 4; e++)
         if (i + e < size) {
-            upper[i + e] = halves_upper(x[e]);
-            lower[i + e] = halves_lower(x[e]);
+            upper[i + e] = split_upper(x[e]);
+            lower[i + e] = split_lower(x[e]);
         }
 }
 

@@ -303,10 +303,10 @@ static int64_t grad_workspace(const graph *g, const node *n)
 
 /* Told from what was stored: in 16 bits that is 6 already for what comes near it, and 0 for what is next to nothing.
  */
-static bounds flat_of(activation act, bool halves)
+static bounds flat_of(activation act, bool is_bf16)
 {
     const bounds b = bounds_of(act);
-    return halves ? (bounds){b.low + 0x1p-134f, b.high - 0x1p-6f} : b;
+    return is_bf16 ? (bounds){b.low + 0x1p-134f, b.high - 0x1p-6f} : b;
 }
 
 static void grad_start(const step *s, bool flows)

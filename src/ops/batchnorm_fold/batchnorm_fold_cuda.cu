@@ -1,5 +1,5 @@
 /* batchnorm_fold_cuda.cu - weights and bias with batch norm made part of them, on NVIDIA GPUs. Output channels are
- * outermost: a block has one. The weights are read as floats, in halves where they are kept so, and written as the
+ * outermost: a block has one. The weights are read as floats, split where they are stored so, and written as the
  * convolution wants them. */
 #include "device/cuda/quads.cuh"
 #include "ops/batchnorm/channels.cuh"
@@ -21,8 +21,7 @@ static __global__ void fold(fold_args a, int64_t inner, int64_t size, const void
     if (inner % 4) {
         const uint16_t *upper = (const uint16_t *)wei;
         for (int64_t i = first + threadIdx.x; i < first + inner; i += blockDim.x) {
-            const float x =
-                plane ? __uint_as_float(halves_join(upper[i], upper[plane + i])) : ((const float *)wei)[i];
+            const float x = plane ? __uint_as_float(split_join(upper[i], upper[plane + i])) : ((const float *)wei)[i];
             out[i] = from_float<T>(x * scale);
         }
         return;
@@ -41,7 +40,7 @@ template <class T> static void start(const step *s)
 {
     const int64_t K = s->in[0].shape.dim[0], inner = s->in[0].count / K;
     const int threads = inner >= 512 ? 128 : 32;
-    const int64_t size = s->in[0].count, plane = s->in[0].format.storage == SPLIT_F32 ? halves_plane(size) : 0;
+    const int64_t size = s->in[0].count, plane = s->in[0].format.storage == SPLIT_F32 ? split_plane(size) : 0;
     fold<T><<<(unsigned)K, threads, 0, stream_of(s)>>>(fold_args_of(s), inner, size, s->in[0].data, plane,
                                                        (T *)s->out[0].data, (float *)s->out[1].data);
 }

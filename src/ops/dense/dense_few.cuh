@@ -13,7 +13,7 @@
 #include <string.h>
 
 extern "C" {
-#include "core/halves.h"
+#include "core/split_f32.h"
 }
 
 enum { FEW = DENSE_CUDA_FEW, THREADS = 256, WARPS = THREADS / 32 };

@@ -1,8 +1,8 @@
 /* dense_update_small_cuda.cu - what a step of training by SGD does to a dense layer's weights, with few samples, on
  * NVIDIA GPUs and in 16 bits: the gradient of the data, that of the weights and the update, in one pass over them.
  *
- * All is bound by memory: of a weight, both halves and the velocity are read and written, 12 bytes, and nothing else.
- * The gradient of the data is made of the upper halves, as they were before, which is what the forward pass reads;
+ * All is bound by memory: of a weight, both planes and the velocity are read and written, 12 bytes, and nothing else.
+ * The gradient of the data is made of the first plane, as it was before, which is what the forward pass reads;
  * the gradient of the weights is not rounded, as it is not stored. N samples, C inputs, K outputs.
  */
 #include "ops/dense/dense_few.cuh"
@@ -57,12 +57,12 @@ static __device__ __forceinline__ void update_two(const rule &r, const float *gr
 #pragma unroll
     for (int i = 0; i < 2; i++) {
         const int shift = 16 * i;
-        float w = __uint_as_float(halves_join((uint16_t)(upper >> shift), (uint16_t)(lower >> shift)));
+        float w = __uint_as_float(split_join((uint16_t)(upper >> shift), (uint16_t)(lower >> shift)));
         float speed = __uint_as_float((velocity >> shift & 0xffffu) << 16);
         rule_apply(r, gradient[i], &w, &speed, NULL);
-        const uint32_t whole = halves_whole(__float_as_uint(w));
-        u |= (uint32_t)halves_upper(whole) << shift;
-        l |= (uint32_t)halves_lower(whole) << shift;
+        const uint32_t whole = split_whole(__float_as_uint(w));
+        u |= (uint32_t)split_upper(whole) << shift;
+        l |= (uint32_t)split_lower(whole) << shift;
         v |= (uint32_t)__bfloat16_as_ushort(__float2bfloat16_rn(speed)) << shift;
     }
     upper = u;
@@ -177,7 +177,7 @@ static brasa_status run(const step *s)
     t.velocity = slots ? (uint16_t *)s->out[1].data : NULL;
     t.dbia = s->nout - (dsrc ? 1 : 0) > dbia ? (float *)s->out[dbia].data : NULL;
     t.dsrc = dsrc ? (bf16 *)dsrc->data : NULL;
-    t.plane = halves_plane(s->out[0].count);
+    t.plane = split_plane(s->out[0].count);
     if (d.N <= 1)
         dsrc ? start<1, true>(s, t, d) : start<1, false>(s, t, d);
     else if (d.N <= 2)

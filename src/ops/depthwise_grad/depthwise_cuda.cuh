@@ -36,7 +36,7 @@ static inline slices slices_of(int64_t packs)
 /* Weights are state, in floats, or made within a step: folded, in evaluation. */
 typedef struct weights {
     const void *data;
-    bool halves; /* in 16 bits */
+    bool is_bf16; /* in 16 bits */
 } weights;
 
 static inline weights weights_of(const arg *a)
@@ -46,7 +46,7 @@ static inline weights weights_of(const arg *a)
 
 static __device__ __forceinline__ float weight_at(const weights &w, int64_t i)
 {
-    return w.halves ? to_float(((const bf16 *)w.data)[i]) : ((const float *)w.data)[i];
+    return w.is_bf16 ? to_float(((const bf16 *)w.data)[i]) : ((const float *)w.data)[i];
 }
 
 /* The kernels of `count` channels from `first` on, of C, into `room`, channel by channel for each tap. All threads of

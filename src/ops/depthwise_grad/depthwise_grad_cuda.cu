@@ -42,7 +42,7 @@ static tensors tensors_weights(const step *s)
 typedef struct sums_out {
     void *dwei;
     float *dbia;
-    bool halves; /* dwei in 16 bits */
+    bool is_bf16; /* dwei in 16 bits */
 } sums_out;
 
 static sums_out sums_out_of(const tensors &a)
@@ -57,7 +57,7 @@ static __device__ __forceinline__ void store_sum(const sums_out &to, int c, int 
     const int64_t at = (int64_t)c * taps + tap;
     if (tap == taps)
         to.dbia[c] = sum;
-    else if (to.halves)
+    else if (to.is_bf16)
         ((bf16 *)to.dwei)[at] = from_float<bf16>(sum);
     else
         ((float *)to.dwei)[at] = sum;
@@ -101,9 +101,9 @@ static cells cells_of(const slide &w)
 }
 
 /* Channels of a thread. */
-static int near_lanes(bool halves, const shape *in)
+static int near_lanes(bool is_bf16, const shape *in)
 {
-    return halves && in->dim[1] % 2 == 0 ? 2 : 1;
+    return is_bf16 && in->dim[1] % 2 == 0 ? 2 : 1;
 }
 
 static int64_t strips_of(const backward *p, int rows)
@@ -112,7 +112,7 @@ static int64_t strips_of(const backward *p, int rows)
 }
 
 /* How the work is shared out: the same when it is planned and when it runs. */
-static backward backward_of(const window_attr *t, const shape *in, const shape *out, bool halves, int values,
+static backward backward_of(const window_attr *t, const shape *in, const shape *out, bool is_bf16, int values,
                             int processors)
 {
     const int64_t N = in->dim[0];
@@ -123,7 +123,7 @@ static backward backward_of(const window_attr *t, const shape *in, const shape *
     p.cx = cells_of(p.x);
     p.C = (int)in->dim[1];
     p.values = values;
-    p.lanes = near_lanes(halves, in);
+    p.lanes = near_lanes(is_bf16, in);
     p.cut = slices_of(p.C / p.lanes);
     p.columns = (p.cx.count + CELLS_ACROSS(p.x.stride) - 1) / CELLS_ACROSS(p.x.stride);
     /* 512 threads of a processor, in two blocks where that shares the slices out more evenly */
@@ -517,8 +517,8 @@ static int64_t parts_bytes(const graph *g, const node *n, const shape *in, const
     const window_attr *t = &((const conv2d_attr *)n->attr)->window;
     if (!is_near(t, in, out))
         return 0;
-    const bool halves = g->precision == BRASA_BF16; /* as the pictures are */
-    const backward p = backward_of(t, in, out, halves, TAPS + bias, queue_of_graph(g)->processors);
+    const bool is_bf16 = g->precision == BRASA_BF16; /* as the pictures are */
+    const backward p = backward_of(t, in, out, is_bf16, TAPS + bias, queue_of_graph(g)->processors);
     const int64_t sums = (int64_t)p.values * p.cut.width * p.lanes * p.cut.count;
     return p.blocks > 1 ? p.blocks * sums * (int64_t)sizeof(float) : 0;
 }

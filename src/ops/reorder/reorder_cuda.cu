@@ -3,7 +3,7 @@
  *     cast        the order stays: a copy, mostly from floats to 16 bits; those of many tensors are one launch
  *     turned      what is contiguous in one layout is not in the other, plain and NHWC, say: by tiles, through shared
  *                 memory, so that both sides are read and written in whole lines
- *     any other   element by element, in the order of the destination; so are floats in halves joined, which kernels
+ *     any other   element by element, in the order of the destination; so are split floats joined, which kernels
  *                 mostly read in their place
  */
 #include "device/cuda/many.cuh"
@@ -180,14 +180,14 @@ template <class S, class D> static brasa_status reorder_start(const step *s)
     return status;
 }
 
-/* Floats in halves, as floats. */
+/* Split floats, as floats. */
 static __global__ void __launch_bounds__(TILE_THREADS)
     join_kernel(const uint16_t *upper, int64_t plane, float *dst, const __grid_constant__ layout_part p)
 {
     GRID_FOR(i, p.count)
     {
         const place at = place_of(p, i);
-        dst[at.to] = __uint_as_float(halves_join(upper[at.from], upper[plane + at.from]));
+        dst[at.to] = __uint_as_float(split_join(upper[at.from], upper[plane + at.from]));
     }
 }
 
@@ -199,7 +199,7 @@ static brasa_status join_start(const step *s)
         if (!p.count)
             continue;
         join_kernel<<<blocks_for(s, p.count, TILE_THREADS), TILE_THREADS, 0, stream_of(s)>>>(
-            (const uint16_t *)s->in[0].data, halves_plane(s->in[0].count), (float *)s->out[0].data, p);
+            (const uint16_t *)s->in[0].data, split_plane(s->in[0].count), (float *)s->out[0].data, p);
         status = cuda_started(s);
     }
     return status;

@@ -1,5 +1,5 @@
 /* sgd_cuda.cu - stochastic gradient descent on an NVIDIA GPU; its equations are in sgd_rule.cuh. The velocity of a
- * weight in halves is kept in 16 bits: what that rounds away is little beside the noise of gradients. */
+ * split weight is kept in 16 bits: what that rounds away is little beside the noise of gradients. */
 #include "ops/sgd/sgd_rule.cuh"
 
 #define RULE_ATTR   sgd_attr

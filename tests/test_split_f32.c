@@ -1,9 +1,9 @@
-/* test_halves.c - weights in halves (core/halves.h), and what a session makes of state that a device stores
+/* test_split_f32.c - split weights (core/split_f32.h), and what a session makes of state that a device stores
  * otherwise.
  *
  * The device is this process: its kernels are the CPU's references, but that dense layers compute with weights in 16
- * bits. They read them so, which keeps them in halves; or they read floats, and round them. Both must learn the same,
- * bit by bit. What a GPU's kernels do with halves is test_device.c's business.
+ * bits. They read them so, which keeps them split; or they read floats, and round them. Both must learn the same,
+ * bit by bit. What a GPU's kernels do with them is test_device.c's business.
  */
 #define _GNU_SOURCE /* mkdtemp */
 #include "test.h"
@@ -38,8 +38,8 @@ TEST(every_bit)
         for (int l = 0; l < 6 && !tests.failed; l++) {
             const uint32_t bits = u << 16 | lower[l];
             uint16_t both[2 * 32];
-            halves_set(both, 32, 5, float_of(bits));
-            const float back = halves_get(both, 32, 5), near = float_of((uint32_t)both[5] << 16);
+            split_store(both, 32, 5, float_of(bits));
+            const float back = split_load(both, 32, 5), near = float_of((uint32_t)both[5] << 16);
             if (isnan(float_of(bits))) {
                 CHECK(isnan(back) && isnan(near));
                 continue;
@@ -159,12 +159,12 @@ static void dense_formats(const graph *g, const node *n, format *in, format *out
     out[0].storage = F32;
 }
 
-/* To the upper half, as weights in halves are, or as a device rounds. */
-static void round_all(float *x, int64_t count, bool halves)
+/* To the upper half, as split weights are, or as a device rounds. */
+static void round_all(float *x, int64_t count, bool split)
 {
     for (int64_t i = 0; i < count; i++)
-        x[i] = halves ? float_of((uint32_t)halves_upper(halves_whole(bits_of(x[i]))) << 16)
-                      : bf16_load(bf16_store(x[i]));
+        x[i] =
+            split ? float_of((uint32_t)split_upper(split_whole(bits_of(x[i]))) << 16) : bf16_load(bf16_store(x[i]));
 }
 
 /* On weights that are floats, rounded here. */
@@ -211,8 +211,8 @@ static void add_kernel(near_device *d, kernel k)
         d->kernels[d->count++] = k;
 }
 
-/* A context that works on the device; halves: weights are kept so. */
-static brasa_context *device_new(near_device *d, bool halves)
+/* A context that works on the device; split: weights are kept so. */
+static brasa_context *device_new(near_device *d, bool split)
 {
     brasa_context *ctx = NULL;
     *d = (near_device){.device = {.name = "this process",
@@ -234,13 +234,13 @@ static brasa_context *device_new(near_device *d, bool halves)
             continue;
         kernel k = *from;
         if (k.op == &dense_op || k.op == &dense_grad_data_op) {
-            k.formats = halves ? dense_formats : NULL;
-            k.run = halves ? k.run : run_rounded;
+            k.formats = split ? dense_formats : NULL;
+            k.run = split ? k.run : run_rounded;
         }
         if (optimizer_is(k.op)) {
             k.any_layout = false;
             k.formats = update_formats;
-            k.run = halves ? k.run : update_rounded;
+            k.run = split ? k.run : update_rounded;
         }
         k.any_storage = k.formats || k.op == &reorder_op; /* all others take floats, and make them */
         add_kernel(d, k);
@@ -268,9 +268,9 @@ typedef struct run {
     task t;
 } run;
 
-static void run_start(run *r, bool halves, brasa_session_options o)
+static void run_start(run *r, bool split, brasa_session_options o)
 {
-    r->ctx = device_new(&r->device, halves);
+    r->ctx = device_new(&r->device, split);
     r->g = brasa_graph_new(r->ctx);
     r->t = task_new(CLASSES, FEATURES, BATCH, 0.3);
     brasa_tensor x = brasa_apply(brasa_input_vector(r->g, "x", FEATURES), "dense 11 name=first");
