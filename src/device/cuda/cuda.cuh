@@ -90,4 +90,28 @@ static __device__ __forceinline__ float activate(float x, activation act)
 /* Calls a template by the type that an argument is stored in: BY_TYPE(s->out[0].format.storage, relu_start, s). */
 #define BY_TYPE(type, function, ...) ((type) == BF16 ? function<bf16>(__VA_ARGS__) : function<float>(__VA_ARGS__))
 
+/* Defines the kernel `run`, which starts such a template and does nothing else. */
+#define CUDA_RUN(run, type, function)                                                                                \
+    static brasa_status run(const step *s)                                                                           \
+    {                                                                                                                \
+        BY_TYPE(type, function, s);                                                                                  \
+        return cuda_started(s);                                                                                      \
+    }
+
+/* Defines such a template, which launches another: with packs of channels, or one by one where they do not fill
+ * packs. */
+#define BY_WIDTH(function, launch, channels)                                                                         \
+    template <class T> static void function(const step *s)                                                           \
+    {                                                                                                                \
+        if ((channels) % pack<T>::N)                                                                                 \
+            launch<T, 1>(s);                                                                                         \
+        else                                                                                                         \
+            launch<T, pack<T>::N>(s);                                                                                \
+    }
+
+/* The list of an op's kernels: CUDA_KERNELS(relu) = {CUDA_ROW(...), CUDA_END}; */
+#define CUDA_KERNELS(name)                                                                                           \
+    extern "C" const backend_kernel name##_cuda[];                                                                   \
+    const backend_kernel name##_cuda[]
+
 #endif

@@ -3,7 +3,7 @@
  * What they compute is a function of floats, given as a parameter of the template:
  *
  *     static __device__ float relu(float x, float, float) { return x <= 0 ? 0.f : x; }
- *     static brasa_status run(const step *s) { return elementwise<1, relu>(s, 0); }
+ *     CUDA_KERNELS(relu) = {CUDA_ROW("relu", (elementwise<1, relu>), elementwise_formats), CUDA_END};
  *
  * The output may lie where an input does: a thread reads all that it needs before it writes, and only its own places.
  */
@@ -90,6 +90,12 @@ template <int INPUTS, formula F> static brasa_status elementwise(const step *s, 
     else
         elementwise_start<float, INPUTS, F>(s, a);
     return cuda_started(s);
+}
+
+/* The same, of a formula without a number of the node's. */
+template <int INPUTS, formula F> static brasa_status elementwise(const step *s)
+{
+    return elementwise<INPUTS, F>(s, 0);
 }
 
 #endif

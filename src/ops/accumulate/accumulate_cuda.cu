@@ -46,11 +46,7 @@ template <class T> static void accumulate_start(const step *s)
         s->nin > 3 ? (const float *)s->in[3].data : NULL, fours, sum->count);
 }
 
-static brasa_status run_accumulate(const step *s)
-{
-    BY_TYPE(s->in[1].format.storage, accumulate_start, s);
-    return cuda_started(s);
-}
+CUDA_RUN(run_accumulate, s->in[1].format.storage, accumulate_start)
 
 /* One of `whole` and `real` is given. */
 static __global__ void __launch_bounds__(THREADS)
@@ -72,11 +68,8 @@ static brasa_status run_mean(const step *s)
     return cuda_started(s);
 }
 
-extern "C" {
-extern const backend_kernel accumulate_cuda[];
-const backend_kernel accumulate_cuda[] = {
+CUDA_KERNELS(accumulate) = {
     CUDA_ROW("accumulate", run_accumulate, cuda_formats_elementwise),
     CUDA_ROW("mean", run_mean, cuda_formats_elementwise),
     CUDA_END,
 };
-}

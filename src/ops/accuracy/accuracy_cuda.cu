@@ -29,19 +29,15 @@ static __global__ void __launch_bounds__(ROWS_THREADS)
 }
 
 /* in: logits N x C, labels N; out: scalar; workspace: the hits of each block */
-template <class T> static brasa_status accuracy_start(const step *s)
+template <class T> static void accuracy_start(const step *s)
 {
     const int64_t N = s->in[0].shape.dim[0], C = s->in[0].shape.dim[1];
     ROWS_START(accuracy_kernel, T, s, N, C)
     ((const T *)s->in[0].data, (const int32_t *)s->in[1].data, N, C, ((const accuracy_attr *)s->attr)->top,
      (float *)s->out[0].data, (double *)s->workspace, (unsigned *)s->state);
-    return cuda_started(s);
 }
 
-static brasa_status accuracy_run(const step *s)
-{
-    return BY_TYPE(s->in[0].format.storage, accuracy_start, s);
-}
+CUDA_RUN(accuracy_run, s->in[0].format.storage, accuracy_start)
 
 static void accuracy_formats(const graph *g, const node *n, format *in, format *out)
 {
@@ -49,9 +45,7 @@ static void accuracy_formats(const graph *g, const node *n, format *in, format *
     in[0] = rows_stored(g, n->in[0]);
 }
 
-extern "C" {
-extern const backend_kernel accuracy_cuda[];
-const backend_kernel accuracy_cuda[] = {
+CUDA_KERNELS(accuracy) = {
     {"accuracy",
      {.name = "accuracy_cuda",
       .real = F32,
@@ -62,4 +56,3 @@ const backend_kernel accuracy_cuda[] = {
       .run = accuracy_run}},
     CUDA_END,
 };
-}

@@ -38,7 +38,4 @@ static __device__ __forceinline__ void rule_apply(const rule &r, float gradient,
 
 #include "ops/optimizer.cuh"
 
-extern "C" {
-extern const backend_kernel adadelta_cuda[];
-const backend_kernel adadelta_cuda[] = {UPDATE_ROW("adadelta"), CUDA_END};
-}
+CUDA_KERNELS(adadelta) = {UPDATE_ROW("adadelta"), CUDA_END};

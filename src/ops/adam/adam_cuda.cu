@@ -43,7 +43,4 @@ static __device__ __forceinline__ void rule_apply(const rule &r, float gradient,
 
 #include "ops/optimizer.cuh"
 
-extern "C" {
-extern const backend_kernel adam_cuda[];
-const backend_kernel adam_cuda[] = {UPDATE_ROW("adam"), UPDATE_ROW("adamw"), CUDA_END};
-}
+CUDA_KERNELS(adam) = {UPDATE_ROW("adam"), UPDATE_ROW("adamw"), CUDA_END};

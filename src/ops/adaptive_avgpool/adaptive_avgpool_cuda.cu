@@ -84,14 +84,7 @@ template <class T, int V> static void adaptive_launch(const step *s)
                                                                   (const T *)s->in[0].data, (T *)s->out[0].data);
 }
 
-template <class T> static void adaptive_start(const step *s)
-{
-    enum { V = pack<T>::N };
-    if (s->in[0].shape.dim[1] % V)
-        adaptive_launch<T, 1>(s);
-    else
-        adaptive_launch<T, V>(s);
-}
+BY_WIDTH(adaptive_start, adaptive_launch, s->in[0].shape.dim[1])
 
 template <class T, int V> static void adaptive_grad_launch(const step *s)
 {
@@ -101,34 +94,16 @@ template <class T, int V> static void adaptive_grad_launch(const step *s)
                                                                        (const T *)s->in[0].data, (T *)s->out[0].data);
 }
 
-template <class T> static void adaptive_grad_start(const step *s)
-{
-    enum { V = pack<T>::N };
-    if (s->out[0].shape.dim[1] % V)
-        adaptive_grad_launch<T, 1>(s);
-    else
-        adaptive_grad_launch<T, V>(s);
-}
+BY_WIDTH(adaptive_grad_start, adaptive_grad_launch, s->out[0].shape.dim[1])
 
 /* in: src; out: dst */
-static brasa_status adaptive_avgpool_run(const step *s)
-{
-    BY_TYPE(s->out[0].format.storage, adaptive_start, s);
-    return cuda_started(s);
-}
+CUDA_RUN(adaptive_avgpool_run, s->out[0].format.storage, adaptive_start)
 
 /* in: ddst; out: dsrc */
-static brasa_status adaptive_avgpool_grad_run(const step *s)
-{
-    BY_TYPE(s->out[0].format.storage, adaptive_grad_start, s);
-    return cuda_started(s);
-}
+CUDA_RUN(adaptive_avgpool_grad_run, s->out[0].format.storage, adaptive_grad_start)
 
-extern "C" {
-extern const backend_kernel adaptive_avgpool_cuda[];
-const backend_kernel adaptive_avgpool_cuda[] = {
+CUDA_KERNELS(adaptive_avgpool) = {
     WINDOW_ROW("adaptive_avgpool", adaptive_avgpool_run),
     WINDOW_ROW("adaptive_avgpool_grad", adaptive_avgpool_grad_run),
     CUDA_END,
 };
-}

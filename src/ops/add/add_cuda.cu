@@ -103,10 +103,7 @@ static brasa_status run(const step *s)
     return s->nin == 2 ? add_two(s) : add_many(s);
 }
 
-extern "C" {
-extern const backend_kernel add_cuda[];
-const backend_kernel add_cuda[] = {
+CUDA_KERNELS(add) = {
     CUDA_ROW("add", run, elementwise_formats),
     CUDA_END,
 };
-}

@@ -87,14 +87,7 @@ template <class T, int V> static void avgpool_launch(const step *s)
         (T *)s->out[0].data);
 }
 
-template <class T> static void avgpool_start(const step *s)
-{
-    enum { V = pack<T>::N };
-    if (s->in[0].shape.dim[1] % V)
-        avgpool_launch<T, 1>(s);
-    else
-        avgpool_launch<T, V>(s);
-}
+BY_WIDTH(avgpool_start, avgpool_launch, s->in[0].shape.dim[1])
 
 template <class T, int V> static void avgpool_grad_launch(const step *s)
 {
@@ -107,14 +100,7 @@ template <class T, int V> static void avgpool_grad_launch(const step *s)
         (T *)s->out[0].data);
 }
 
-template <class T> static void avgpool_grad_start(const step *s)
-{
-    enum { V = pack<T>::N };
-    if (s->out[0].shape.dim[1] % V)
-        avgpool_grad_launch<T, 1>(s);
-    else
-        avgpool_grad_launch<T, V>(s);
-}
+BY_WIDTH(avgpool_grad_start, avgpool_grad_launch, s->out[0].shape.dim[1])
 
 /* --- planes ----------------------------------------------------------------------------------------------------- */
 
@@ -202,14 +188,7 @@ template <class T, int V> static void planes_grad_launch(const step *s)
         in->dim[0], (int)in->dim[2], (int)in->dim[3], (int)in->dim[1], (const T *)s->in[0].data, (T *)s->out[0].data);
 }
 
-template <class T> static void planes_grad_start(const step *s)
-{
-    enum { V = pack<T>::N };
-    if (s->out[0].shape.dim[1] % V)
-        planes_grad_launch<T, 1>(s);
-    else
-        planes_grad_launch<T, V>(s);
-}
+BY_WIDTH(planes_grad_start, planes_grad_launch, s->out[0].shape.dim[1])
 
 /* --- the ops ---------------------------------------------------------------------------------------------------- */
 
@@ -239,11 +218,7 @@ static brasa_status avgpool_run(const step *s)
 }
 
 /* in: ddst; out: dsrc */
-static brasa_status avgpool_grad_run(const step *s)
-{
-    BY_TYPE(s->out[0].format.storage, avgpool_grad_start, s);
-    return cuda_started(s);
-}
+CUDA_RUN(avgpool_grad_run, s->out[0].format.storage, avgpool_grad_start)
 
 /* in: src; out: dst */
 static brasa_status global_avgpool_run(const step *s)
@@ -253,19 +228,12 @@ static brasa_status global_avgpool_run(const step *s)
 }
 
 /* in: ddst; out: dsrc */
-static brasa_status global_avgpool_grad_run(const step *s)
-{
-    BY_TYPE(s->out[0].format.storage, planes_grad_start, s);
-    return cuda_started(s);
-}
+CUDA_RUN(global_avgpool_grad_run, s->out[0].format.storage, planes_grad_start)
 
-extern "C" {
-extern const backend_kernel avgpool_cuda[];
-const backend_kernel avgpool_cuda[] = {
+CUDA_KERNELS(avgpool) = {
     WINDOW_ROW("avgpool", avgpool_run),
     WINDOW_ROW("avgpool_grad", avgpool_grad_run),
     WINDOW_ROW("global_avgpool", global_avgpool_run),
     WINDOW_ROW("global_avgpool_grad", global_avgpool_grad_run),
     CUDA_END,
 };
-}

@@ -296,9 +296,7 @@ static brasa_status eval_run(const step *s)
     return cuda_started(s);
 }
 
-extern "C" {
-extern const backend_kernel batchnorm_cuda[];
-const backend_kernel batchnorm_cuda[] = {
+CUDA_KERNELS(batchnorm) = {
     {"batchnorm_train",
      {.name = "batchnorm_train_cuda",
       .real = F32,
@@ -310,4 +308,3 @@ const backend_kernel batchnorm_cuda[] = {
      {.name = "batchnorm_eval_cuda", .real = F32, .formats = channels_formats, .parts_out = 1, .run = eval_run}},
     CUDA_END,
 };
-}

@@ -340,9 +340,7 @@ static brasa_status eval_grad_run(const step *s)
     return cuda_started(s);
 }
 
-extern "C" {
-extern const backend_kernel batchnorm_grad_cuda[];
-const backend_kernel batchnorm_grad_cuda[] = {
+CUDA_KERNELS(batchnorm_grad) = {
     {"batchnorm_train_grad",
      {.name = "batchnorm_train_grad_cuda",
       .real = F32,
@@ -359,4 +357,3 @@ const backend_kernel batchnorm_grad_cuda[] = {
       .run = eval_grad_run}},
     CUDA_END,
 };
-}

@@ -45,11 +45,7 @@ template <class T> static void start(const step *s)
                                                        (T *)s->out[0].data, (float *)s->out[1].data);
 }
 
-static brasa_status fold_run(const step *s)
-{
-    BY_TYPE(s->out[0].format.storage, start, s);
-    return cuda_started(s);
-}
+CUDA_RUN(fold_run, s->out[0].format.storage, start)
 
 /* NHWC of weights has the output channels outermost. */
 static void fold_formats(const graph *g, const node *n, format *in, format *out)
@@ -61,10 +57,7 @@ static void fold_formats(const graph *g, const node *n, format *in, format *out)
     out[0] = cuda_format(g, n->out[0]);
 }
 
-extern "C" {
-extern const backend_kernel batchnorm_fold_cuda[];
-const backend_kernel batchnorm_fold_cuda[] = {
+CUDA_KERNELS(batchnorm_fold) = {
     CUDA_ROW("batchnorm_fold", fold_run, fold_formats),
     CUDA_END,
 };
-}

@@ -133,10 +133,7 @@ static void formats(const graph *g, const node *n, format *in, format *)
         in[k] = g->values[n->in[k]].settled ? g->values[n->in[k]].format : cuda_format_exact(g, n->in[k]);
 }
 
-extern "C" {
-extern const backend_kernel clip_scale_cuda[];
-const backend_kernel clip_scale_cuda[] = {
+CUDA_KERNELS(clip_scale) = {
     {"clip_scale", {.name = "clip_scale_cuda", .real = F32, .formats = formats, .workspace = workspace, .run = run}},
     CUDA_END,
 };
-}

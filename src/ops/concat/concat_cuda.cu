@@ -145,11 +145,8 @@ static void formats(const graph *g, const node *n, format *in, format *out)
         in[k].storage = out[0].storage;
 }
 
-extern "C" {
-extern const backend_kernel concat_cuda[];
-const backend_kernel concat_cuda[] = {
+CUDA_KERNELS(concat) = {
     CUDA_ROW("concat", run_concat, formats),
     CUDA_ROW("slice", run_slice, formats),
     CUDA_END,
 };
-}

@@ -42,11 +42,8 @@ static brasa_status run_constants(const step *s)
     return cuda_started(s);
 }
 
-extern "C" {
-extern const backend_kernel constant_cuda[];
-const backend_kernel constant_cuda[] = {
+CUDA_KERNELS(constant) = {
     CUDA_ROW("constant", run_constant, NULL),
     CUDA_ROW("constants", run_constants, NULL),
     CUDA_END,
 };
-}

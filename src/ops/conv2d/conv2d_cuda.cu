@@ -580,34 +580,26 @@ static unsigned blocks_of(const cuda_queue *q, int64_t items)
     return (unsigned)(items < most ? items : most);
 }
 
-template <class T> static brasa_status start_forward(const step *s)
+template <class T> static void start_forward(const step *s)
 {
     const conv v = conv_of((const conv2d_attr *)s->attr, &s->in[0].shape, &s->out[0].shape);
     const unsigned blocks = blocks_of(queue_of(s), tiles(v.outputs) * tiles(v.width) * v.G);
     const float *bia = s->nin > 2 ? (const float *)s->in[2].data : NULL;
     forward<T><<<blocks, THREADS, 0, stream_of(s)>>>(v, (const T *)s->in[0].data, (const T *)s->in[1].data, bia,
                                                      (T *)s->out[0].data, s->node->act);
-    return cuda_started(s);
 }
 
-static brasa_status run_forward(const step *s)
-{
-    return BY_TYPE(s->out[0].format.storage, start_forward, s);
-}
+CUDA_RUN(run_forward, s->out[0].format.storage, start_forward)
 
-template <class T> static brasa_status start_data(const step *s)
+template <class T> static void start_data(const step *s)
 {
     const conv v = conv_of((const conv2d_attr *)s->attr, &s->out[0].shape, &s->in[1].shape);
     const unsigned blocks = blocks_of(queue_of(s), tiles(v.inputs) * tiles(v.depth) * v.G);
     data<T><<<blocks, THREADS, 0, stream_of(s)>>>(v, (const T *)s->in[0].data, (const T *)s->in[1].data,
                                                   (T *)s->out[0].data);
-    return cuda_started(s);
 }
 
-static brasa_status run_data(const step *s)
-{
-    return BY_TYPE(s->out[0].format.storage, start_data, s);
-}
+CUDA_RUN(run_data, s->out[0].format.storage, start_data)
 
 /* Pixels of a part of the weights' gradient: so few that a sum of floats stays good and all processors have work, as
  * long as the parts fit into memory. */
@@ -641,7 +633,7 @@ static int64_t weights_workspace(const graph *g, const node *n)
     return parts > bias ? parts : bias;
 }
 
-template <class T> static brasa_status start_weights(const step *s)
+template <class T> static void start_weights(const step *s)
 {
     const cuda_queue *q = queue_of(s);
     const conv v = conv_of((const conv2d_attr *)s->attr, &s->in[0].shape, &s->in[1].shape);
@@ -656,13 +648,9 @@ template <class T> static brasa_status start_weights(const step *s)
     if (s->nout > 1)
         conv2d_cuda_bias_grad(q, s->in[1].data, s->in[1].format.storage, (float *)s->out[1].data, v.outputs, v.K,
                               s->workspace);
-    return cuda_started(s);
 }
 
-static brasa_status run_weights(const step *s)
-{
-    return BY_TYPE(s->out[0].format.storage, start_weights, s);
-}
+CUDA_RUN(run_weights, s->out[0].format.storage, start_weights)
 
 /* Coordinates of 32 bits: every picture that there is. */
 static bool fits(const graph *g, int src, const conv2d_attr *t)
@@ -682,9 +670,7 @@ static bool supports_data(const graph *g, const node *n)
     return fits(g, n->out[0], (const conv2d_attr *)n->attr);
 }
 
-extern "C" {
-extern const backend_kernel conv2d_cuda[];
-const backend_kernel conv2d_cuda[] = {
+CUDA_KERNELS(conv2d) = {
     {"conv2d",
      {.name = "conv2d_cuda", .real = F32, .supports = supports, .formats = conv2d_cuda_formats, .run = run_forward}},
     {"conv2d_grad_data",
@@ -702,4 +688,3 @@ const backend_kernel conv2d_cuda[] = {
       .run = run_weights}},
     CUDA_END,
 };
-}

@@ -164,11 +164,7 @@ template <class T> static void forward_start(const step *s)
 }
 
 /* in: src, wei [, bia]; out: dst */
-static brasa_status forward_run(const step *s)
-{
-    BY_TYPE(s->out[0].format.storage, forward_start, s);
-    return cuda_started(s);
-}
+CUDA_RUN(forward_run, s->out[0].format.storage, forward_start)
 
 static void forward_formats(const graph *g, const node *n, format *in, format *out)
 {
@@ -192,9 +188,7 @@ static bool supports_data(const graph *g, const node *n)
     return is_depthwise(g, n, n->out[0]);
 }
 
-extern "C" {
-extern const backend_kernel conv2d_depthwise_cuda[];
-const backend_kernel conv2d_depthwise_cuda[] = {
+CUDA_KERNELS(conv2d_depthwise) = {
     {"conv2d",
      {.name = "conv2d_depthwise_cuda",
       .real = F32,
@@ -218,4 +212,3 @@ const backend_kernel conv2d_depthwise_cuda[] = {
       .run = depthwise_weights_run}},
     CUDA_END,
 };
-}

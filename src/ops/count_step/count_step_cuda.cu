@@ -12,10 +12,7 @@ static brasa_status run(const step *s)
     return cuda_started(s);
 }
 
-extern "C" {
-extern const backend_kernel count_step_cuda[];
-const backend_kernel count_step_cuda[] = {
+CUDA_KERNELS(count_step) = {
     CUDA_ROW("count_step", run, NULL),
     CUDA_END,
 };
-}

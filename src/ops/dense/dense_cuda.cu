@@ -113,11 +113,7 @@ template <class T> static void forward_start(const step *s)
     product_start(s, src, wei, d.C, (T *)s->out[0].data, bia, s->node->act, NULL);
 }
 
-static brasa_status forward_run(const step *s)
-{
-    BY_TYPE(s->in[0].format.storage, forward_start, s);
-    return cuda_started(s);
-}
+CUDA_RUN(forward_run, s->in[0].format.storage, forward_start)
 
 /* in: wei, ddst; out: dsrc */
 template <class T> static void data_start(const step *s)
@@ -128,11 +124,7 @@ template <class T> static void data_start(const step *s)
     product_start(s, ddst, wei, d.K, (T *)s->out[0].data, NULL, ACT_NONE, NULL);
 }
 
-static brasa_status data_run(const step *s)
-{
-    BY_TYPE(s->in[1].format.storage, data_start, s);
-    return cuda_started(s);
-}
+CUDA_RUN(data_run, s->in[1].format.storage, data_start)
 
 /* in: src, ddst; the gradient of `rows` rows of weights from `first` on */
 template <class T> static void rows_start(const step *s, int64_t first, int64_t rows, void *to, float *dbia)
@@ -229,12 +221,9 @@ void dense_cuda_bias_gradient(cudaStream_t stream, const void *ddst, dtype type,
 
 /* --- the kernels ----------------------------------------------------------------------------------------------- */
 
-extern "C" {
-extern const backend_kernel dense_cuda[];
-const backend_kernel dense_cuda[] = {
+CUDA_KERNELS(dense) = {
     CUDA_ROW("dense", forward_run, dense_cuda_formats),
     CUDA_ROW("dense_grad_data", data_run, dense_cuda_formats_gradient),
     CUDA_ROW("dense_grad_weights", weights_run, dense_cuda_formats_gradient),
     CUDA_END,
 };
-}

@@ -301,9 +301,7 @@ static bool supports_gradient(const graph *g, const node *n)
     return g->values[n->in[1]].shape.dim[0] <= FEW;
 }
 
-extern "C" {
-extern const backend_kernel dense_small_cuda[];
-const backend_kernel dense_small_cuda[] = {
+CUDA_KERNELS(dense_small) = {
     {"dense",
      {.name = "dense_small_cuda",
       .real = F32,
@@ -327,4 +325,3 @@ const backend_kernel dense_small_cuda[] = {
       .run = weights_run}},
     CUDA_END,
 };
-}

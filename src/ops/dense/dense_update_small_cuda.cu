@@ -220,9 +220,7 @@ static int64_t workspace(const graph *g, const node *n)
     return ((const fused_update_attr *)n->attr)->data ? part_sums_bytes(&d, &s) : 0;
 }
 
-extern "C" {
-extern const backend_kernel dense_update_small_cuda[];
-const backend_kernel dense_update_small_cuda[] = {
+CUDA_KERNELS(dense_update_small) = {
     {"dense_update",
      {.name = "dense_update_small_cuda",
       .real = F32,
@@ -234,4 +232,3 @@ const backend_kernel dense_update_small_cuda[] = {
       .run = run}},
     CUDA_END,
 };
-}

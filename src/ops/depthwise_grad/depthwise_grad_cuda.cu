@@ -572,9 +572,7 @@ void depthwise_weights_formats(const graph *g, const node *n, format *in, format
     out[0] = cuda_format(g, n->out[0]);
 }
 
-extern "C" {
-extern const backend_kernel depthwise_grad_cuda[];
-const backend_kernel depthwise_grad_cuda[] = {
+CUDA_KERNELS(depthwise_grad) = {
     {"depthwise_grad",
      {.name = "depthwise_grad_cuda",
       .real = F32,
@@ -586,4 +584,3 @@ const backend_kernel depthwise_grad_cuda[] = {
       .run = both_run}},
     CUDA_END,
 };
-}

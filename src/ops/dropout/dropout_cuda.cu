@@ -179,11 +179,7 @@ template <class T> static void dropout_start(const step *s)
         pictures_start<T, 1>(s);
 }
 
-static brasa_status run_dropout(const step *s)
-{
-    BY_TYPE(s->out[0].format.storage, dropout_start, s);
-    return cuda_started(s);
-}
+CUDA_RUN(run_dropout, s->out[0].format.storage, dropout_start)
 
 /* --- the gradients of a ReLU and of the dropout behind it ---------------------------------------------------- */
 
@@ -197,11 +193,8 @@ static brasa_status run_relu_grad(const step *s)
     return elementwise<2, relu_grad>(s, (float)dropout_factor((const dropout_attr *)s->attr));
 }
 
-extern "C" {
-extern const backend_kernel dropout_cuda[];
-const backend_kernel dropout_cuda[] = {
+CUDA_KERNELS(dropout) = {
     CUDA_ROW("dropout", run_dropout, elementwise_formats),
     CUDA_ROW("dropout_relu_grad", run_relu_grad, elementwise_formats),
     CUDA_END,
 };
-}

@@ -44,11 +44,8 @@ static brasa_status run_grad(const step *s)
     return is_exact(s) ? elementwise<2, gelu_grad_exact>(s, 0) : elementwise<2, gelu_grad_tanh>(s, 0);
 }
 
-extern "C" {
-extern const backend_kernel gelu_cuda[];
-const backend_kernel gelu_cuda[] = {
+CUDA_KERNELS(gelu) = {
     CUDA_ROW("gelu", run, elementwise_formats),
     CUDA_ROW("gelu_grad", run_grad, elementwise_formats),
     CUDA_END,
 };
-}

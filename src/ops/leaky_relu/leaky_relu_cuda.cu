@@ -26,11 +26,8 @@ static brasa_status run_grad(const step *s)
     return elementwise<2, leaky_relu_grad>(s, slope_of(s));
 }
 
-extern "C" {
-extern const backend_kernel leaky_relu_cuda[];
-const backend_kernel leaky_relu_cuda[] = {
+CUDA_KERNELS(leaky_relu) = {
     CUDA_ROW("leaky_relu", run, elementwise_formats),
     CUDA_ROW("leaky_relu_grad", run_grad, elementwise_formats),
     CUDA_END,
 };
-}

@@ -225,18 +225,10 @@ template <class T> static void lrn_grad_start(const step *s)
 }
 
 /* in: src; out: dst */
-static brasa_status lrn_run(const step *s)
-{
-    BY_TYPE(s->out[0].format.storage, lrn_start, s);
-    return cuda_started(s);
-}
+CUDA_RUN(lrn_run, s->out[0].format.storage, lrn_start)
 
 /* in: src, ddst; out: dsrc; workspace: the shares, where they are not told from thread to thread */
-static brasa_status lrn_grad_run(const step *s)
-{
-    BY_TYPE(s->out[0].format.storage, lrn_grad_start, s);
-    return cuda_started(s);
-}
+CUDA_RUN(lrn_grad_run, s->out[0].format.storage, lrn_grad_start)
 
 static int64_t workspace(const graph *g, const node *n)
 {
@@ -244,9 +236,7 @@ static int64_t workspace(const graph *g, const node *n)
     return is_near(n->attr, src) ? 0 : shape_count(src) * (int64_t)sizeof(float);
 }
 
-extern "C" {
-extern const backend_kernel lrn_cuda[];
-const backend_kernel lrn_cuda[] = {
+CUDA_KERNELS(lrn) = {
     WINDOW_ROW("lrn", lrn_run),
     {"lrn_grad",
      {.name = "lrn_grad_cuda",
@@ -257,4 +247,3 @@ const backend_kernel lrn_cuda[] = {
       .run = lrn_grad_run}},
     CUDA_END,
 };
-}

@@ -115,11 +115,7 @@ template <class T> static void maxpool_start(const step *s)
 }
 
 /* in: src; out: dst, winner (i32) */
-static brasa_status maxpool_run(const step *s)
-{
-    BY_TYPE(s->out[0].format.storage, maxpool_start, s);
-    return cuda_started(s);
-}
+CUDA_RUN(maxpool_run, s->out[0].format.storage, maxpool_start)
 
 /* --- gradient --------------------------------------------------------------------------------------------------- */
 
@@ -242,17 +238,10 @@ template <class T> static void maxpool_grad_start(const step *s)
 }
 
 /* in: winner (i32), ddst; out: dsrc */
-static brasa_status maxpool_grad_run(const step *s)
-{
-    BY_TYPE(s->out[0].format.storage, maxpool_grad_start, s);
-    return cuda_started(s);
-}
+CUDA_RUN(maxpool_grad_run, s->out[0].format.storage, maxpool_grad_start)
 
-extern "C" {
-extern const backend_kernel maxpool_cuda[];
-const backend_kernel maxpool_cuda[] = {
+CUDA_KERNELS(maxpool) = {
     WINDOW_ROW("maxpool", maxpool_run),
     WINDOW_ROW("maxpool_grad", maxpool_grad_run),
     CUDA_END,
 };
-}

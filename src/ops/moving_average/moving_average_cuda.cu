@@ -54,10 +54,7 @@ static brasa_status run(const step *s)
     return run_many(&s, 1);
 }
 
-extern "C" {
-extern const backend_kernel moving_average_cuda[];
-const backend_kernel moving_average_cuda[] = {
+CUDA_KERNELS(moving_average) = {
     {"moving_average", {.name = "moving_average_cuda", .real = F32, .run = run, .run_many = run_many}},
     CUDA_END,
 };
-}

@@ -95,9 +95,7 @@ static void mse_formats(const graph *g, const node *n, format *in, format *out)
         out[0] = {precision_storage(g, n->out[0]), common};
 }
 
-extern "C" {
-extern const backend_kernel mse_cuda[];
-const backend_kernel mse_cuda[] = {
+CUDA_KERNELS(mse) = {
     {"mse",
      {.name = "mse_cuda",
       .real = F32,
@@ -109,4 +107,3 @@ const backend_kernel mse_cuda[] = {
     CUDA_ROW("mse_grad", mse_grad_run, mse_formats),
     CUDA_END,
 };
-}

@@ -47,19 +47,12 @@ template <class T> static void start(const step *s)
         pictures_kernel<T, 3><<<blocks, THREADS, 0, stream_of(s)>>>(views, (T *)s->out[0].data, rows, *t);
 }
 
-static brasa_status run(const step *s)
-{
-    BY_TYPE(s->out[0].format.storage, start, s);
-    return cuda_started(s);
-}
+CUDA_RUN(run, s->out[0].format.storage, start)
 
 /* A view is three numbers of 64 bits, aligned to them; 256 threads make the table's 256 rows. */
 static_assert(sizeof(pictures_view) == 24 && THREADS == 256, "pictures_kernel");
 
-extern "C" {
-extern const backend_kernel pictures_cuda[];
-const backend_kernel pictures_cuda[] = {
+CUDA_KERNELS(pictures) = {
     CUDA_ROW("pictures", run, cuda_formats),
     CUDA_END,
 };
-}

@@ -237,10 +237,7 @@ static brasa_status reorder_run_many(const step *const *steps, int count)
     return status;
 }
 
-extern "C" {
-extern const backend_kernel reorder_cuda[];
-const backend_kernel reorder_cuda[] = {
+CUDA_KERNELS(reorder) = {
     {"reorder", {.name = "reorder_cuda", .real = F32, .run = reorder_run, .run_many = reorder_run_many}},
     CUDA_END,
 };
-}

@@ -30,12 +30,9 @@ static void formats(const graph *g, const node *n, format *in, format *out)
     out[0] = {in[0].storage, layout_same_bytes(&pictures, &plain, &y->shape) ? pictures : plain};
 }
 
-extern "C" {
-extern const backend_kernel reshape_cuda[];
-const backend_kernel reshape_cuda[] = {
+CUDA_KERNELS(reshape) = {
     CUDA_ROW("reshape", run, formats),
     CUDA_ROW("flatten", run, formats),
     CUDA_ROW("view", run, formats),
     CUDA_END,
 };
-}

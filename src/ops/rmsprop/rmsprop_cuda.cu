@@ -47,7 +47,4 @@ static __device__ __forceinline__ void rule_apply(const rule &r, float gradient,
 
 #include "ops/optimizer.cuh"
 
-extern "C" {
-extern const backend_kernel rmsprop_cuda[];
-const backend_kernel rmsprop_cuda[] = {UPDATE_ROW("rmsprop"), CUDA_END};
-}
+CUDA_KERNELS(rmsprop) = {UPDATE_ROW("rmsprop"), CUDA_END};

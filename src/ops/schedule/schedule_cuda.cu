@@ -14,10 +14,7 @@ static brasa_status run(const step *s)
     return cuda_started(s);
 }
 
-extern "C" {
-extern const backend_kernel schedule_cuda[];
-const backend_kernel schedule_cuda[] = {
+CUDA_KERNELS(schedule) = {
     CUDA_ROW("schedule", run, NULL),
     CUDA_END,
 };
-}

@@ -8,7 +8,4 @@
 
 #include "ops/optimizer.cuh"
 
-extern "C" {
-extern const backend_kernel sgd_cuda[];
-const backend_kernel sgd_cuda[] = {UPDATE_ROW("sgd"), CUDA_END};
-}
+CUDA_KERNELS(sgd) = {UPDATE_ROW("sgd"), CUDA_END};

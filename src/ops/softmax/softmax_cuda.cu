@@ -21,17 +21,13 @@ static __global__ void __launch_bounds__(ROWS_THREADS) softmax_kernel(const T *s
     }
 }
 
-template <class T> static brasa_status softmax_start(const step *s)
+template <class T> static void softmax_start(const step *s)
 {
     const int64_t N = s->in[0].shape.dim[0], C = s->in[0].shape.dim[1];
     ROWS_START(softmax_kernel, T, s, N, C)((const T *)s->in[0].data, (float *)s->out[0].data, N, C);
-    return cuda_started(s);
 }
 
-static brasa_status softmax_run(const step *s)
-{
-    return BY_TYPE(s->in[0].format.storage, softmax_start, s);
-}
+CUDA_RUN(softmax_run, s->in[0].format.storage, softmax_start)
 
 static void softmax_formats(const graph *g, const node *n, format *in, format *out)
 {
@@ -55,29 +51,22 @@ static __global__ void __launch_bounds__(ROWS_THREADS)
     }
 }
 
-template <class T> static brasa_status softmax_grad_start(const step *s)
+template <class T> static void softmax_grad_start(const step *s)
 {
     const int64_t N = s->in[0].shape.dim[0], C = s->in[0].shape.dim[1];
     ROWS_START(softmax_grad_kernel, T, s, N, C)
     ((const float *)s->in[0].data, (const T *)s->in[1].data, (T *)s->out[0].data, N, C);
-    return cuda_started(s);
 }
 
-static brasa_status softmax_grad_run(const step *s)
-{
-    return BY_TYPE(s->out[0].format.storage, softmax_grad_start, s);
-}
+CUDA_RUN(softmax_grad_run, s->out[0].format.storage, softmax_grad_start)
 
 static void softmax_grad_formats(const graph *g, const node *n, format *in, format *out)
 {
     in[1] = out[0] = cuda_format(g, n->out[0]);
 }
 
-extern "C" {
-extern const backend_kernel softmax_cuda[];
-const backend_kernel softmax_cuda[] = {
+CUDA_KERNELS(softmax) = {
     CUDA_ROW("softmax", softmax_run, softmax_formats),
     CUDA_ROW("softmax_grad", softmax_grad_run, softmax_grad_formats),
     CUDA_END,
 };
-}

@@ -102,19 +102,15 @@ static __global__ void __launch_bounds__(ROWS_THREADS)
 }
 
 /* in: src (logits), labels [, wei]; out: loss, dst (probabilities); workspace: a sum for each block */
-template <class T> static brasa_status loss_start(const step *s)
+template <class T> static void loss_start(const step *s)
 {
     const target y = target_of(s, s->in[0].shape.dim[1]);
     ROWS_START(loss_kernel, T, s, y.N, y.C)
     ((const T *)s->in[0].data, (float *)s->out[1].data, (float *)s->out[0].data, y, (double *)s->workspace,
      (unsigned *)s->state);
-    return cuda_started(s);
 }
 
-static brasa_status loss_run(const step *s)
-{
-    return BY_TYPE(s->in[0].format.storage, loss_start, s);
-}
+CUDA_RUN(loss_run, s->in[0].format.storage, loss_start)
 
 static void loss_formats(const graph *g, const node *n, format *in, format *out)
 {
@@ -149,18 +145,14 @@ static __global__ void __launch_bounds__(ROWS_THREADS)
 }
 
 /* in: probabilities, labels [, wei], dloss; out: dsrc. May lie over the probabilities. */
-template <class T> static brasa_status loss_grad_start(const step *s)
+template <class T> static void loss_grad_start(const step *s)
 {
     const target y = target_of(s, s->in[0].shape.dim[1]);
     ROWS_START(loss_grad_kernel, T, s, y.N, y.C)
     ((const float *)s->in[0].data, (T *)s->out[0].data, (const float *)s->in[s->nin - 1].data, y);
-    return cuda_started(s);
 }
 
-static brasa_status loss_grad_run(const step *s)
-{
-    return BY_TYPE(s->out[0].format.storage, loss_grad_start, s);
-}
+CUDA_RUN(loss_grad_run, s->out[0].format.storage, loss_grad_start)
 
 static void loss_grad_formats(const graph *g, const node *n, format *in, format *out)
 {
@@ -189,9 +181,7 @@ static brasa_status class_total_run(const step *s)
     return cuda_started(s);
 }
 
-extern "C" {
-extern const backend_kernel softmax_cross_entropy_cuda[];
-const backend_kernel softmax_cross_entropy_cuda[] = {
+CUDA_KERNELS(softmax_cross_entropy) = {
     {"softmax_cross_entropy",
      {.name = "softmax_cross_entropy_cuda",
       .real = F32,
@@ -204,4 +194,3 @@ const backend_kernel softmax_cross_entropy_cuda[] = {
     CUDA_ROW("class_total", class_total_run, NULL),
     CUDA_END,
 };
-}

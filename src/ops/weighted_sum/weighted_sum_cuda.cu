@@ -38,11 +38,8 @@ static brasa_status run_scale(const step *s)
     return elementwise<1, scaled>(s, (float)((const scale_attr *)s->attr)->factor);
 }
 
-extern "C" {
-extern const backend_kernel weighted_sum_cuda[];
-const backend_kernel weighted_sum_cuda[] = {
+CUDA_KERNELS(weighted_sum) = {
     CUDA_ROW("weighted_sum", run_weighted_sum, NULL),
     CUDA_ROW("scale", run_scale, elementwise_formats),
     CUDA_END,
 };
-}
