@@ -347,7 +347,8 @@ static brasa_status read_all(loading *l, char *staged)
         status = read_state(l, st, l->found[i], l->direct ? session_state_data(l->s, st) : staged, &p);
         if (l->direct && status == BRASA_OK)
             status = take(l, st);
-        staged += l->direct ? 0 : staged_bytes(l, i);
+        if (!l->direct)
+            staged += staged_bytes(l, i);
     }
     return status;
 }
