@@ -14,5 +14,8 @@ void build_json(json *j);
 double peak_rss_bytes(void);
 /* doctor.c: the member "machine": versions, processor, cores, threads, memory. */
 void machine_json(json *j);
+/* The object of that member alone, for a run's record. */
+enum { MACHINE_TEXT = 8192 };
+const char *machine_text(char text[MACHINE_TEXT]);
 
 #endif

@@ -63,7 +63,7 @@ int run_runs(const options *o);
 int run_train(const options *o);
 
 /* train.c: what a training's options, and a preset, say. An exit code, the message told. */
-int train_settings_of(brasa_context *ctx, const options *o, train_settings *s);
+int train_settings_of(brasa_context *ctx, const options *o, brasa_trainer_options *s);
 
 /* help.c: the page of one verb, and the list of all. */
 void help_verb(const verb *v);

@@ -141,6 +141,29 @@ void machine_json(json *j)
     json_close(j, '}');
 }
 
+static bool add_text(void *user, const char *text, size_t length)
+{
+    char *to = user;
+    const size_t used = strlen(to);
+    if (length >= MACHINE_TEXT - used)
+        return false;
+    memcpy(to + used, text, length);
+    to[used + length] = '\0';
+    return true;
+}
+
+const char *machine_text(char text[MACHINE_TEXT])
+{
+    const machine m = examine();
+    json j = {.write = add_text, .user = text};
+    *text = '\0';
+    json_open(&j, NULL, '{');
+    facts_json(&j, &m);
+    json_close(&j, '}');
+    text[strcspn(text, "\n")] = '\0';
+    return j.failed ? NULL : text;
+}
+
 /* --- the file of kernels' times ------------------------------------------------------------------------------ */
 
 typedef struct times {

@@ -1,35 +1,13 @@
 /* eval.c - `brasa eval`: a run's weights on the samples it tested on, or on others. */
 #include "device.h"
 
-#include "train/trained.h"
+#include "train/metrics.h"
 
 #include <stdlib.h>
 
 enum { MOST_SHOWN = 26 }; /* classes of a confusion matrix on a terminal */
 
-/* The samples: those of --data that test, or those that the run kept for it; all of them where none test. */
-static brasa_status choose(const trained *t, const options *o, split *out)
-{
-    const dataset *d = t->task.set;
-    split_options s = {.kind = d->parts == 2 ? SPLIT_PARTS : SPLIT_ALL,
-                       .no_stratify = t->run.settings.no_stratify,
-                       .no_shuffle = t->run.settings.no_shuffle,
-                       .seed = (uint64_t)t->run.settings.seed};
-    if (o->split) {
-        brasa_status status = split_parse(t->task.ctx, o->split, &s);
-        if (status != BRASA_OK)
-            return status;
-    }
-    if (o->data || o->split)
-        return split_make(d, &s, out);
-    pool p = {.ctx = t->task.ctx};
-    const char *path = run_path(&p, t->folder, SPLIT_FILE);
-    brasa_status status = path ? split_read(d, path, out) : BRASA_OUT_OF_MEMORY;
-    pool_free(&p);
-    return status;
-}
-
-static void print_matrix(const metrics *m, const char *const *names)
+static void print_matrix(const brasa_metrics *m, const char *const *names)
 {
     printf("\ntrue class, and what it was taken for:\n%-16s", "");
     for (int k = 0; k < m->classes; k++)
@@ -43,11 +21,11 @@ static void print_matrix(const metrics *m, const char *const *names)
     }
 }
 
-static void print_text(const metrics *m, const char *const *names)
+static void print_text(const brasa_metrics *m, const char *const *names)
 {
-    printf("accuracy  %s of %s samples\n", print_percent(metrics_top1(m)).text, print_count(m->count).text);
-    printf("top 5     %s\n", print_percent(metrics_top5(m)).text);
-    printf("loss      %.4f\n", metrics_loss(m));
+    printf("accuracy  %s of %s samples\n", print_percent(m->accuracy).text, print_count(m->samples).text);
+    printf("top 5     %s\n", print_percent(m->top5).text);
+    printf("loss      %.4f\n", m->loss);
     if (!m->confusion)
         return;
     printf("\n");
@@ -61,57 +39,60 @@ static void print_text(const metrics *m, const char *const *names)
         print_matrix(m, names);
 }
 
-static int evaluate(trained *t, const options *o)
+/* A fold's folder is in the run's. */
+static void json_folder(json *j, const brasa_trainer_options *s, const options *o)
 {
-    split s = {0};
-    metrics m = {0};
-    pool p = {.ctx = t->task.ctx};
-    brasa_status status = choose(t, o, &s);
-    const bool tests = s.tests > 0;
-    if (status == BRASA_OK)
-        status = metrics_init(&m, &p, t->task.classes);
-    if (status == BRASA_OK)
-        status = trained_measure(t, tests ? s.test : s.train, tests ? s.tests : s.trains, &m);
-    if (status == BRASA_OK && !tests && !o->data)
+    char path[1024];
+    const int fold = (int)(s->fold ? s->fold : o->fold);
+    snprintf(path, sizeof path, s->folds ? "%s/fold-%02d" : "%s", o->word[0], fold);
+    json_text(j, "run", path);
+}
+
+static int evaluate(brasa_context *ctx, brasa_trainer *t, const options *o)
+{
+    brasa_metrics m = {.size = sizeof m};
+    if (brasa_trainer_evaluate(t, NULL, o->split, &m) != BRASA_OK)
+        return complain(FAILED, "%s", brasa_context_error(ctx));
+    if (m.trained_on)
         complain(DONE, "note: no samples were kept to test on: these are the ones it was trained on");
-    if (status == BRASA_OK && o->json) {
+    if (o->json) {
         json j = json_stdout();
         json_open(&j, NULL, '{');
-        json_text(&j, "run", t->folder);
-        json_text(&j, "data", t->task.set->spec);
-        json_bool(&j, "trained_on", !tests && !o->data);
-        metrics_json(&j, &m, t->task.class_name);
+        json_folder(&j, brasa_trainer_settings(t), o);
+        json_text(&j, "data", o->data ? o->data : brasa_trainer_settings(t)->data);
+        json_bool(&j, "trained_on", m.trained_on);
+        metrics_json(&j, &m, brasa_trainer_classes(t, NULL));
         json_close(&j, '}');
-    } else if (status == BRASA_OK) {
-        print_text(&m, t->task.class_name);
+    } else {
+        print_text(&m, brasa_trainer_classes(t, NULL));
     }
-    split_free(&s);
-    pool_free(&p);
-    return status == BRASA_OK ? DONE : complain(FAILED, "%s", brasa_context_error(t->task.ctx));
+    return DONE;
 }
 
 int run_eval(const options *o)
 {
     brasa_context *ctx = NULL;
-    brasa_context_options c = {.size = sizeof c, .threads = (int32_t)o->threads};
+    brasa_trainer *t = NULL;
+    const brasa_context_options c = {.size = sizeof c, .threads = (int32_t)o->threads};
+    const brasa_trainer_options wish = {.size = sizeof wish,
+                                        .resume = o->word[0],
+                                        .fold = o->fold,
+                                        .data = o->data ? o->data : "",
+                                        .batch = o->batch,
+                                        .memory_limit = o->mem,
+                                        .precision = o->precision};
     brasa_status status = brasa_context_new(&c, &ctx);
     if (status != BRASA_OK)
         return complain(FAILED, "%s", brasa_status_text(status));
-    const trained_options wish = {.fold = (int)o->fold,
-                                  .spec = o->data ? o->data : "",
-                                  .most = o->batch,
-                                  .mem = o->mem,
-                                  .precision = o->precision};
     int code = device_use(ctx, o->device);
     if (code == DONE)
         code = device_precision(ctx, o->precision, &(int32_t){0});
     if (code == DONE) {
-        trained t;
-        status = trained_open(ctx, o->word[0], &wish, &t);
+        status = brasa_trainer_open(ctx, &wish, &t);
         device_tell(ctx);
-        code = status == BRASA_OK ? evaluate(&t, o) : complain(FAILED, "%s", brasa_context_error(ctx));
-        trained_close(&t);
+        code = status == BRASA_OK ? evaluate(ctx, t, o) : complain(FAILED, "%s", brasa_context_error(ctx));
     }
+    brasa_trainer_free(t);
     brasa_context_free(ctx);
     return code;
 }

@@ -397,57 +397,62 @@ static int refuse_verb(int argc, char **argv, bool wants_second)
                     hint.text[0] ? hint.text : ", see `brasa --help`");
 }
 
-static int run_verb(const verb *v, int argc, char **argv)
+/* Reads the options of a verb; NULL: it is not to run, and *code is the exit code. */
+static const verb *read_options(const verb *v, int argc, char **argv, options *o, int *code)
 {
-    options o;
     char error[OPTIONS_ERROR_SIZE];
-    if (!options_parse(&o, v->options, argc, argv, error))
-        return complain(MISUSED, "%s", error);
-    if (o.help) {
+    *code = DONE;
+    if (!options_parse(o, v->options, argc, argv, error))
+        *code = complain(MISUSED, "%s", error);
+    else if (o->help)
         help_verb(v);
-        return DONE;
-    }
-    if (o.words < v->min_words)
-        return complain(MISUSED, "%s: %s is missing", v->name, v->words);
-    if (o.words > v->max_words)
-        return complain(MISUSED, "%s: unexpected '%s'", v->name, o.word[v->max_words]);
+    else if (o->words < v->min_words)
+        *code = complain(MISUSED, "%s: %s is missing", v->name, v->words);
+    else if (o->words > v->max_words)
+        *code = complain(MISUSED, "%s: unexpected '%s'", v->name, o->word[v->max_words]);
+    if (*code != DONE || o->help)
+        return NULL;
     environment_check();
-    if (threads_granted((int)o.threads) < o.threads)
+    if (threads_granted((int)o->threads) < o->threads)
         complain(DONE, "note: --threads %d: OpenMP grants %d (OMP_THREAD_LIMIT, OMP_MAX_ACTIVE_LEVELS)",
-                 (int)o.threads, threads_granted((int)o.threads));
-    return v->run(&o);
+                 (int)o->threads, threads_granted((int)o->threads));
+    return v;
 }
 
-static int dispatch(int argc, char **argv)
+/* Finds the verb that is to run, with its options; NULL: there is none, and *code is the exit code. */
+static const verb *read_arguments(int argc, char **argv, options *o, int *code)
 {
     int words = 0;
+    const verb *v = argc < 1 ? NULL : find_verb(argc, argv, &words);
+    *code = DONE;
+    if (v)
+        return read_options(v, argc - words, argv + words, o, code);
     if (argc < 1) {
         help_short(stderr);
-        return MISUSED;
-    }
-    if (strcmp(argv[0], "--help") == 0 || strcmp(argv[0], "-h") == 0) {
+        *code = MISUSED;
+    } else if (strcmp(argv[0], "--help") == 0 || strcmp(argv[0], "-h") == 0) {
         help_short(stdout);
-        return DONE;
-    }
-    if (strcmp(argv[0], "--version") == 0) {
+    } else if (strcmp(argv[0], "--version") == 0) {
         printf("brasa %s\n", brasa_version());
-        return DONE;
+    } else if (words == 2 && argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {
+        *code = run_help(&(options){.word = {argv[0]}, .words = 1});
+    } else {
+        *code = refuse_verb(argc, argv, words == 2);
     }
-    const verb *v = find_verb(argc, argv, &words);
-    if (v)
-        return run_verb(v, argc - words, argv + words);
-    if (words == 2 && argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0))
-        return run_help(&(options){.word = {argv[0]}, .words = 1});
-    return refuse_verb(argc, argv, words == 2);
+    return NULL;
 }
 
 int main(int argc, char **argv)
 {
+    options o;
+    int code;
     clock_start();
     /* A reader that goes away (`| head`) is a failed write like any other, only that nobody needs to be told. */
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN); /* so is a file that may not grow further */
-    int code = dispatch(argc - 1, argv + 1);
+    const verb *v = read_arguments(argc - 1, argv + 1, &o, &code);
+    if (v)
+        code = v->run(&o);
     bool bad = ferror(stdout) != 0;
     errno = 0;
     if ((fclose(stdout) != 0 || bad) && code == DONE)

@@ -4,9 +4,11 @@
 #include "network.h"
 
 #include "device/device.h"
-#include "train/train.h"
 
 #include <inttypes.h>
+#include <string.h>
+
+enum { MOST_BATCH = 65536 /* larger ones are not searched for */ };
 
 /* The rows of the account: their sum is the total. */
 typedef struct row {
@@ -15,20 +17,17 @@ typedef struct row {
 } row;
 enum { ROWS = 10 };
 
-/* What a training takes: its session, and what stands beside it in the same memory. */
-typedef struct need {
-    brasa_memory memory;
-    uint64_t loader, kept;
-} need;
+/* Index of brasa_plan. */
+enum { WHOLE, LARGEST, MICRO };
 
-static uint64_t total(const need *n)
+static uint64_t total(const brasa_plan *p, int which)
 {
-    return n->memory.total + n->loader + n->kept;
+    return p->memory[which].total + p->loader[which] + p->images[which];
 }
 
-static void make_rows(row *rows, const need *n)
+static void make_rows(row *rows, const brasa_plan *p, int which)
 {
-    const brasa_memory *m = &n->memory;
+    const brasa_memory *m = &p->memory[which];
     const row all[ROWS] = {
         {"weights", m->weights},
         {"buffers", m->buffers},
@@ -37,201 +36,137 @@ static void make_rows(row *rows, const need *n)
         {"optimizer", m->optimizer},
         {"activations", m->activations},
         {"workspace", m->workspace},
-        {"loader", n->loader},
-        {"kept", n->kept},
+        {"loader", p->loader[which]},
+        {"kept", p->images[which]},
         {"alignment", m->total - m->weights - m->buffers - m->gradients - m->accumulated - m->optimizer -
                           m->activations - m->workspace},
     };
-    for (int i = 0; i < ROWS; i++)
-        rows[i] = all[i];
+    memcpy(rows, all, sizeof all);
 }
 
-/* --- what is asked ------------------------------------------------------------------------------------------- */
-
-typedef struct plan {
-    const brasa_context *context;
-    int32_t precision;
-    train_needs n;
-    need whole, at_most, in_parts;
-    bool fits;
-    shape_text input; /* where no data are given: the size of pictures that is assumed; "": data are */
-} plan;
-
-static need beside(const plan *p, const brasa_memory *m, int64_t size, int64_t parts)
+static const char *print_budget(const brasa_plan *p, figure *text)
 {
-    return (need){.memory = *m, .loader = fit_need(m, &p->n.budget, size, parts) - m->total};
-}
-
-/* A training that would begin is known to the byte; of what would not, the least that it needs. A device
- * with memory of its own has the session there, pictures on their way, and those that stay: what the host has beside
- * it is told apart. */
-static void sort_out(plan *p)
-{
-    const fit *f = &p->n.fit;
-    need begun = {.memory = p->n.memory};
-    if (p->context->device->host_memory) {
-        begun.loader = (uint64_t)p->n.loader;
-        begun.kept = (uint64_t)p->n.kept;
-    } else {
-        begun.loader = (uint64_t)p->n.upload;
-        begun.kept = (uint64_t)p->n.stay;
-    }
-    p->fits = p->n.parts == 1;
-    p->whole = p->fits || f->fits ? begun : beside(p, &f->whole, p->n.batch, 1);
-    p->at_most = beside(p, &f->at_most, f->most, 1);
-    p->in_parts = begun;
-}
-
-/* The training itself is asked. */
-static int plan_with_data(plan *p, brasa_context *ctx, const options *o)
-{
-    tuning kernels;
-    tuning_start(&kernels, o);
-    train_options t = {.tuning = tuning_wish(&kernels)};
-    int code = train_settings_of(ctx, o, &t.settings);
-    if (code != DONE)
-        return code;
-    brasa_status status = train_plan(ctx, &t, &p->n);
-    return status == BRASA_OK ? DONE : complain(FAILED, "%s", brasa_context_error(ctx));
-}
-
-/* Loaders of pictures in files that have the input's size, one that trains and one that tests; nothing is kept. */
-static fit_budget assume(plan *p, const graph *g)
-{
-    fit_budget b = {0};
-    for (int v = 0; v < g->nvalues; v++) {
-        const value *x = &g->values[v];
-        if (x->kind != VALUE_INPUT || x->classes || x->shape.rank > 4)
-            continue;
-        int of[3] = {0};
-        shape one = {.rank = x->shape.rank - 1};
-        for (int d = 1; d < x->shape.rank; d++)
-            of[d - 1] = (int)(one.dim[d - 1] = x->shape.dim[d]);
-        const dataset set = {.numbers = x->shape.rank == 2};
-        const feeder_options f = {.set = &set};
-        const int64_t first = loader_bytes(&f, &(loader_options){.batch = 1}, of),
-                      next = loader_bytes(&f, &(loader_options){.batch = 2}, of) - first;
-        b.beside += (uint64_t)(feeder_bytes(&f, of) + 2 * (first - next));
-        b.beside_sample += (uint64_t)next;
-        b.beside_part += (uint64_t)next;
-        p->input = shape_print(&one);
-    }
-    return b;
-}
-
-static int plan_alone(plan *p, network *n, const options *o)
-{
-    int code = network_build(n, o);
-    if (code != DONE)
-        return code;
-    tuning_start(&n->tuning, o);
-    const brasa_session_options s = {.size = sizeof s,
-                                     .batch = o->batch,
-                                     .optimizer = o->optimizer ? o->optimizer : TRAIN_OPTIMIZER,
-                                     .precision = n->precision,
-                                     .tuning = tuning_wish(&n->tuning)};
-    fit *f = &p->n.fit;
-    const fit_budget loaders = assume(p, n->graph);
-    p->n.batch = o->batch;
-    p->n.budget = n->context->device->host_memory ? loaders : (fit_budget){.enough = !o->mem};
-    p->n.budget.bytes = fit_budget_bytes(n->context, (int64_t)o->mem);
-    if (fit_batch(n->graph, &s, &p->n.budget, f) != BRASA_OK)
-        return complain(FAILED, "%s", brasa_graph_error(n->graph));
-    p->n.parts = p->n.budget.bytes ? f->parts : 1;
-    p->n.memory = p->n.parts > 1 ? f->in_parts : f->whole;
-    p->n.loader =
-        (int64_t)(fit_need(&p->n.memory, &loaders, o->batch, p->n.parts ? p->n.parts : 1) - p->n.memory.total);
-    return DONE;
+    *text = print_bytes((double)p->budget);
+    return p->budget == 1 ? "what libraries leave" : text->text; /* a device without any */
 }
 
 /* --- the answer ---------------------------------------------------------------------------------------------- */
 
-static void print_rows(const need *n)
+static void print_rows(const brasa_plan *p)
 {
     row rows[ROWS];
-    make_rows(rows, n);
+    make_rows(rows, p, WHOLE);
     for (int i = 0; i < ROWS; i++)
         if (rows[i].bytes)
             printf("  %-12s %8s  %16s\n", rows[i].name, print_bytes((double)rows[i].bytes).text,
                    print_count((int64_t)rows[i].bytes).text);
-    printf("  %-12s %8s  %16s\n", "total", print_bytes((double)total(n)).text, print_count((int64_t)total(n)).text);
+    printf("  %-12s %8s  %16s\n", "total", print_bytes((double)total(p, WHOLE)).text,
+           print_count((int64_t)total(p, WHOLE)).text);
 }
 
-/* Beside a device's memory: the host has the loaders, the kept pictures, and a copy of what lasts. */
-static uint64_t on_the_host(const plan *p)
+/* The size of a sample, which loaders of a network alone are counted for; "": it has no such input. */
+static shape_text print_input(const graph *g)
 {
-    const brasa_memory *m = &p->n.memory;
-    return (uint64_t)p->n.loader + (uint64_t)p->n.kept + m->host_copy;
+    shape_text t = {.text = ""};
+    for (int v = 0; v < g->nvalues; v++) {
+        const value *x = &g->values[v];
+        shape one = {.rank = x->shape.rank - 1};
+        if (x->kind != VALUE_INPUT || x->classes || x->shape.rank > 4)
+            continue;
+        for (int d = 1; d < x->shape.rank; d++)
+            one.dim[d - 1] = x->shape.dim[d];
+        t = shape_print(&one);
+    }
+    return t;
 }
 
-static void print_answer(const plan *p)
+static void print_answer(const options *o, const network *n, const brasa_plan *p)
 {
-    const fit *f = &p->n.fit;
-    const int64_t size = p->n.batch;
-    const double budget = (double)p->n.budget.bytes;
-    const bool here = p->context->device->host_memory;
-    const char *verdict = budget <= 0 ? "" : p->fits ? ": fits " : ": does not fit ";
-    printf("needs %s at batch %" PRId64 "%s%s%s%s\n", print_bytes((double)total(&p->whole)).text, size, verdict,
-           budget > 0 ? fit_budget_text(p->n.budget.bytes).text : "", here ? "" : " of ",
-           here ? "" : print_place(p->context, p->precision).text);
-    print_rows(&p->whole);
+    const bool here = n->context->device->host_memory;
+    figure text;
+    const bool fits = p->micro_batches == 1;
+    printf("needs %s at batch %" PRId64 "%s%s%s%s\n", print_bytes((double)total(p, WHOLE)).text, p->batch,
+           !p->budget ? ""
+           : fits     ? ": fits "
+                      : ": does not fit ",
+           p->budget ? print_budget(p, &text) : "", here ? "" : " of ",
+           here ? "" : print_place(n->context, n->precision).text);
+    print_rows(p);
     if (!here)
         printf("and %s of the host's memory: loader, kept pictures, a copy of what lasts\n",
-               print_bytes((double)on_the_host(p)).text);
-    if (p->input.text[0])
-        printf("loader: for samples of %s in files; with --data it is counted for a set\n", p->input.text);
-    if (budget <= 0 || (p->fits && !f->most))
+               print_bytes((double)p->host).text);
+    const shape_text input = print_input(n->graph);
+    if (!o->data && input.text[0])
+        printf("loader: for samples of %s in files; with --data it is counted for a set\n", input.text);
+    if (!p->budget || (fits && !p->largest_batch))
         return;
-    if (f->most)
-        printf("fits at batch %" PRId64 "%s: %s\n", f->most, f->most == FIT_MOST_SAMPLES ? " and more" : "",
-               print_bytes((double)total(&p->at_most)).text);
+    if (p->largest_batch)
+        printf("fits at batch %" PRId64 "%s: %s\n", p->largest_batch,
+               p->largest_batch == MOST_BATCH ? " and more" : "", print_bytes((double)total(p, LARGEST)).text);
     else
         printf("no batch fits: one sample needs more\n");
-    if (f->why[0])
-        printf("%s\n", f->why);
-    else if (p->n.parts > 1)
-        printf("batch %" PRId64 " fits as %" PRId64 " micro-batches of %" PRId64 ", with the same result: %s\n", size,
-               p->n.parts, size / p->n.parts, print_bytes((double)total(&p->in_parts)).text);
-    else if (!p->n.parts && size > 1)
-        printf("batch %" PRId64 " does not fit in micro-batches either\n", size);
+    if (p->reason[0])
+        printf("%s\n", p->reason);
+    else if (p->micro_batches > 1)
+        printf("batch %" PRId64 " fits as %" PRId64 " micro-batches of %" PRId64 ", with the same result: %s\n",
+               p->batch, p->micro_batches, p->batch / p->micro_batches, print_bytes((double)total(p, MICRO)).text);
+    else if (!p->micro_batches && p->batch > 1)
+        printf("batch %" PRId64 " does not fit in micro-batches either\n", p->batch);
 }
 
-static void json_need(json *j, const char *key, const need *n)
+static void json_need(json *j, const char *key, const brasa_plan *p, int which)
 {
     row rows[ROWS];
-    make_rows(rows, n);
+    make_rows(rows, p, which);
     json_open(j, key, '{');
     for (int i = 0; i < ROWS; i++)
         json_int(j, rows[i].name, (int64_t)rows[i].bytes);
-    json_int(j, "total", (int64_t)total(n));
+    json_int(j, "total", (int64_t)total(p, which));
     json_close(j, '}');
 }
 
-static void json_answer(const options *o, const plan *p)
+static void json_answer(const options *o, const network *n, const brasa_plan *p)
 {
-    const fit *f = &p->n.fit;
+    const bool fits = p->micro_batches == 1;
     json j = json_stdout();
     json_open(&j, NULL, '{');
     json_text(&j, "model", o->word[0]);
     json_text(&j, "data", o->data);
-    json_int(&j, "batch", p->n.batch);
-    place_json(&j, p->context, p->precision);
-    json_need(&j, "needs", &p->whole);
-    if (!p->context->device->host_memory)
-        json_int(&j, "needs_of_host", (int64_t)on_the_host(p));
-    if (p->n.budget.bytes) {
-        json_int(&j, "budget", (int64_t)p->n.budget.bytes);
-        json_bool(&j, "fits", p->fits);
-        if (f->most || !p->fits) /* else nobody has looked */
-            json_int(&j, "largest_batch", f->most);
-        json_int(&j, "parts", p->n.parts);
-        json_text(&j, "cannot_split", f->why[0] ? f->why : NULL);
-        if (f->most)
-            json_need(&j, "needs_at_largest_batch", &p->at_most);
-        if (p->n.parts)
-            json_need(&j, "needs_in_parts", &p->in_parts);
+    json_int(&j, "batch", p->batch);
+    place_json(&j, n->context, n->precision);
+    json_need(&j, "needs", p, WHOLE);
+    if (!n->context->device->host_memory)
+        json_int(&j, "needs_of_host", (int64_t)p->host);
+    if (p->budget) {
+        json_int(&j, "budget", (int64_t)p->budget);
+        json_bool(&j, "fits", fits);
+        if (p->largest_batch || !fits) /* else nobody has looked */
+            json_int(&j, "largest_batch", p->largest_batch);
+        json_int(&j, "parts", p->micro_batches);
+        json_text(&j, "cannot_split", p->reason[0] ? p->reason : NULL);
+        if (p->largest_batch)
+            json_need(&j, "needs_at_largest_batch", p, LARGEST);
+        if (p->micro_batches)
+            json_need(&j, "needs_in_parts", p, MICRO);
     }
     json_close(&j, '}');
+}
+
+/* The trainer is asked, of a set or, without --data, of the network alone. */
+static int ask(network *n, const options *o, brasa_plan *p)
+{
+    brasa_trainer_options t = {.model = o->word[0], .batch = o->batch, .optimizer = o->optimizer};
+    tuning_start(&n->tuning, o);
+    int code = o->data ? train_settings_of(n->context, o, &t) : network_build(n, o);
+    if (code != DONE)
+        return code;
+    t.size = sizeof t;
+    t.graph = o->data ? NULL : n->graph;
+    t.memory_limit = o->mem;
+    t.precision = o->precision;
+    t.tuning = tuning_wish(&n->tuning);
+    const brasa_status status = brasa_trainer_plan(n->context, &t, p);
+    return status == BRASA_OK ? DONE : complain(FAILED, "%s", brasa_context_error(n->context));
 }
 
 int run_plan(const options *o)
@@ -245,19 +180,14 @@ int run_plan(const options *o)
         if (option_given(o, of_training[i]))
             return complain(MISUSED, "--%s needs --data", of_training[i]);
     network n;
-    plan p = {0};
+    brasa_plan p = {.size = sizeof p};
     int code = network_start(&n, o);
-    p.context = n.context;
-    p.precision = n.precision;
     if (code == DONE)
-        code = o->data ? plan_with_data(&p, n.context, o) : plan_alone(&p, &n, o);
-    if (code == DONE) {
-        sort_out(&p);
-        if (o->json)
-            json_answer(o, &p);
-        else
-            print_answer(&p);
-    }
+        code = ask(&n, o, &p);
+    if (code == DONE && o->json)
+        json_answer(o, &n, &p);
+    else if (code == DONE)
+        print_answer(o, &n, &p);
     network_close(&n);
     return code;
 }

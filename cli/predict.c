@@ -1,8 +1,6 @@
 /* predict.c - `brasa predict`: the likeliest classes of pictures. */
 #include "device.h"
 
-#include "train/trained.h"
-
 #include <stdlib.h>
 
 enum { BAR = 20 };
@@ -45,17 +43,18 @@ static void print_text(const char *path, const answer *list, int count)
 }
 
 /* A picture that cannot be read does not keep the others from being told. */
-static int predict_all(trained *t, const options *o, double *probability, answer *list)
+static int predict_all(brasa_context *ctx, brasa_trainer *t, const options *o, int classes, const char *const *names,
+                       double *probability, answer *list)
 {
-    const int classes = t->task.classes, shown = o->top < classes ? (int)o->top : classes;
+    const int shown = o->top < classes ? (int)o->top : classes;
     int code = DONE;
     for (int i = 1; i < o->words; i++) {
-        if (trained_predict(t, o->word[i], probability) != BRASA_OK) {
-            code = complain(FAILED, "%s", brasa_context_error(t->task.ctx));
+        if (brasa_trainer_predict_file(t, o->word[i], probability) != BRASA_OK) {
+            code = complain(FAILED, "%s", brasa_context_error(ctx));
             continue;
         }
         for (int k = 0; k < classes; k++)
-            list[k] = (answer){t->task.class_name[k], probability[k], k};
+            list[k] = (answer){names[k], probability[k], k};
         qsort(list, (size_t)classes, sizeof *list, by_probability);
         json j = json_stdout();
         if (o->json)
@@ -66,11 +65,13 @@ static int predict_all(trained *t, const options *o, double *probability, answer
     return code;
 }
 
-static int predict(trained *t, const options *o)
+static int predict(brasa_context *ctx, brasa_trainer *t, const options *o)
 {
-    double *probability = calloc((size_t)t->task.classes, sizeof *probability);
-    answer *list = calloc((size_t)t->task.classes, sizeof *list);
-    int code = probability && list ? predict_all(t, o, probability, list)
+    int32_t classes;
+    const char *const *names = brasa_trainer_classes(t, &classes);
+    double *probability = calloc((size_t)classes, sizeof *probability);
+    answer *list = calloc((size_t)classes, sizeof *list);
+    int code = probability && list ? predict_all(ctx, t, o, classes, names, probability, list)
                                    : complain(FAILED, "%s", brasa_status_text(BRASA_OUT_OF_MEMORY));
     free(probability);
     free(list);
@@ -80,21 +81,22 @@ static int predict(trained *t, const options *o)
 int run_predict(const options *o)
 {
     brasa_context *ctx = NULL;
-    brasa_context_options c = {.size = sizeof c, .threads = (int32_t)o->threads};
+    brasa_trainer *t = NULL;
+    const brasa_context_options c = {.size = sizeof c, .threads = (int32_t)o->threads};
+    const brasa_trainer_options wish = {
+        .size = sizeof wish, .resume = o->word[0], .fold = o->fold, .batch = 1, .precision = o->precision};
     brasa_status status = brasa_context_new(&c, &ctx);
     if (status != BRASA_OK)
         return complain(FAILED, "%s", brasa_status_text(status));
-    const trained_options wish = {.fold = (int)o->fold, .most = 1, .precision = o->precision};
     int code = device_use(ctx, o->device);
     if (code == DONE)
         code = device_precision(ctx, o->precision, &(int32_t){0});
     if (code == DONE) {
-        trained t;
-        status = trained_open(ctx, o->word[0], &wish, &t);
+        status = brasa_trainer_open(ctx, &wish, &t);
         device_tell(ctx);
-        code = status == BRASA_OK ? predict(&t, o) : complain(FAILED, "%s", brasa_context_error(ctx));
-        trained_close(&t);
+        code = status == BRASA_OK ? predict(ctx, t, o) : complain(FAILED, "%s", brasa_context_error(ctx));
     }
+    brasa_trainer_free(t);
     brasa_context_free(ctx);
     return code;
 }

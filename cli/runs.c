@@ -22,7 +22,7 @@ typedef struct row {
 static brasa_status read_progress(brasa_context *ctx, const char *folder, row *r)
 {
     pool p = {.ctx = ctx};
-    train_figures *f;
+    brasa_epoch *f;
     brasa_status status = run_epochs_read(&p, folder, &f, &r->epochs);
     for (int i = 0; status == BRASA_OK && i < r->epochs; i++)
         if (!isnan(f[i].test_accuracy) && !(r->accuracy >= f[i].test_accuracy))

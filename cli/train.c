@@ -28,7 +28,7 @@ static int check_resume(const options *o)
 }
 
 /* What is given wins over what the preset says. */
-static void apply(const options *o, train_settings *s)
+static void apply(const options *o, brasa_trainer_options *s)
 {
     s->model = o->words ? o->word[0] : s->model;
     s->data = o->data ? o->data : s->data;
@@ -50,16 +50,16 @@ static void apply(const options *o, train_settings *s)
     s->no_stratify = o->no_stratify;
     s->no_shuffle = o->no_shuffle;
     s->no_augment = o->no_augment;
-    s->skip_bad = o->skip_bad;
+    s->skip_unreadable = o->skip_bad;
     s->freeze = o->freeze;
     s->class_weights = o->class_weights;
     s->deterministic = o->deterministic;
     s->no_tune = tuning_off(o);
-    s->mem = o->mem;
+    s->memory_limit = o->mem;
     s->precision = o->precision;
 }
 
-int train_settings_of(brasa_context *ctx, const options *o, train_settings *s)
+int train_settings_of(brasa_context *ctx, const options *o, brasa_trainer_options *s)
 {
     const preset *p = NULL;
     if (o->preset && preset_find(ctx, o->preset, &p) != BRASA_OK)
@@ -75,35 +75,6 @@ int train_settings_of(brasa_context *ctx, const options *o, train_settings *s)
     if (o->fold && !o->folds)
         return complain(MISUSED, "--fold needs --folds");
     return DONE;
-}
-
-static int train(brasa_context *ctx, const options *o)
-{
-    watch w = watch_start(o);
-    tuning kernels;
-    tuning_start(&kernels, o);
-    train_options t = {.resume = o->resume,
-                       .out = o->out,
-                       .watch = watch_event,
-                       .user = &w,
-                       .facts = machine_json,
-                       .stop = &stop_asked,
-                       .tuning = tuning_wish(&kernels),
-                       .profile = o->profile};
-    int code = o->resume ? check_resume(o) : train_settings_of(ctx, o, &t.settings);
-    if (code != DONE)
-        return code;
-    if (o->resume)
-        t.settings = (train_settings){.epochs = o->epochs, .mem = o->mem, .precision = o->precision};
-    catch_signals();
-    train_result r;
-    brasa_status status = train_run(ctx, &t, &r);
-    if (status != BRASA_OK) {
-        watch_failed(&w, brasa_context_error(ctx));
-        return complain(stop_asked ? STOPPED : FAILED, "%s", brasa_context_error(ctx));
-    }
-    watch_end(&w, &r);
-    return r.stopped ? STOPPED : DONE;
 }
 
 /* A run goes on with as many threads as before and where it was, unless told otherwise: only so the bits are the
@@ -130,20 +101,55 @@ static before read_before(const char *folder)
     return b;
 }
 
+/* A context on the device, and the settings. */
+static int begin(const options *o, brasa_context **ctx, brasa_trainer_options *s)
+{
+    const before b = o->resume ? read_before(o->resume) : (before){0};
+    brasa_context_options c = {.size = sizeof c, .threads = o->threads ? (int32_t)o->threads : b.threads};
+    const brasa_status status = brasa_context_new(&c, ctx);
+    if (status != BRASA_OK)
+        return complain(FAILED, "%s", brasa_status_text(status));
+    int code = device_use(*ctx, o->device ? o->device : b.device.text[0] ? b.device.text : NULL);
+    if (code == DONE)
+        code = device_precision(*ctx, o->precision, &(int32_t){0}); /* what is wrong with it is told at once */
+    if (code == DONE)
+        code = o->resume ? check_resume(o) : train_settings_of(*ctx, o, s);
+    if (o->resume)
+        *s = (brasa_trainer_options){.epochs = o->epochs, .memory_limit = o->mem, .precision = o->precision};
+    s->size = sizeof *s;
+    s->resume = o->resume;
+    s->out = o->out ? o->out : "";
+    s->profile = o->profile;
+    return code;
+}
+
 int run_train(const options *o)
 {
     brasa_context *ctx = NULL;
-    const before b = o->resume ? read_before(o->resume) : (before){0};
-    brasa_context_options c = {.size = sizeof c, .threads = o->threads ? (int32_t)o->threads : b.threads};
-    brasa_status status = brasa_context_new(&c, &ctx);
-    if (status != BRASA_OK)
-        return complain(FAILED, "%s", brasa_status_text(status));
-    const char *given = o->device, *recorded = b.device.text[0] ? b.device.text : NULL;
-    int code = device_use(ctx, given ? given : recorded);
-    if (code == DONE)
-        code = device_precision(ctx, o->precision, &(int32_t){0}); /* what is wrong with it is told at once */
-    if (code == DONE)
-        code = train(ctx, o);
+    brasa_trainer *trainer = NULL;
+    watch w = watch_start(o);
+    tuning kernels;
+    char machine[MACHINE_TEXT];
+    brasa_trainer_result r = {.size = sizeof r};
+    brasa_trainer_options t = {.size = 0};
+    int code = begin(o, &ctx, &t);
+    if (code == DONE) {
+        tuning_start(&kernels, o);
+        t.tuning = tuning_wish(&kernels);
+        t.machine = machine_text(machine);
+        t.progress = watch_event;
+        t.user = &w;
+        w.context = ctx;
+        catch_signals();
+        if (brasa_trainer_new(ctx, &t, &trainer) == BRASA_OK && brasa_trainer_run(trainer, &r) == BRASA_OK) {
+            watch_end(&w, &r);
+            code = r.stopped ? STOPPED : DONE;
+        } else {
+            watch_failed(&w, brasa_context_error(ctx));
+            code = complain(stop_asked ? STOPPED : FAILED, "%s", brasa_context_error(ctx));
+        }
+    }
+    brasa_trainer_free(trainer);
     brasa_context_free(ctx);
     return code;
 }

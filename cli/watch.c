@@ -3,9 +3,10 @@
 #include "watch.h"
 
 #include "build_info.h"
+#include "signals.h"
 
 #include "device/device.h"
-#include "train/record.h"
+#include "train/metrics.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -39,16 +40,13 @@ static void clear_line(watch *w)
     w->open = false;
 }
 
-/* In a device's own memory the session is there, with pictures on their way and those that stay; the loader is here.
- */
-static void print_plan(const unit *u, const device *d)
+/* In a device's own memory the session is there, with images on their way and those that stay; the loader is here. */
+static void print_plan(const brasa_trainer_info *i, const brasa_memory *m, const device *d)
 {
-    const brasa_memory *m = &u->memory;
-    const double total =
-        (double)m->total + (double)(d->host_memory ? u->loader_bytes : u->upload_bytes + u->stay_bytes);
-    if (u->parts > 1)
+    const double total = (double)m->total + (double)(d->host_memory ? i->loader : i->upload + i->resident);
+    if (i->micro_batches > 1)
         printf("batch %lld as %lld x %lld · peak %s (the same result as the whole batch)\n",
-               (long long)(u->parts * u->session->part), (long long)u->parts, (long long)u->session->part,
+               (long long)(i->micro_batches * i->micro_batch), (long long)i->micro_batches, (long long)i->micro_batch,
                print_bytes(total).text);
     printf("plan: %s%s%s (", print_bytes(total).text, d->host_memory ? "" : " of ", d->host_memory ? "" : d->name);
     printf("weights %s, ", print_bytes((double)(m->weights + m->buffers)).text);
@@ -56,48 +54,46 @@ static void print_plan(const unit *u, const device *d)
     if (m->accumulated)
         printf("accumulated gradients %s, ", print_bytes((double)m->accumulated).text);
     printf("activations %s", print_bytes((double)m->transient).text);
-    if (u->upload_bytes)
-        printf(", pictures %s", print_bytes((double)(u->upload_bytes + u->stay_bytes)).text);
+    if (i->upload)
+        printf(", pictures %s", print_bytes((double)(i->upload + i->resident)).text);
     printf(d->host_memory ? ", " : "), ");
-    printf("loader %s%s\n", print_bytes((double)u->loader_bytes).text,
-           d->host_memory ? ")" : " of the host's memory");
+    printf("loader %s%s\n", print_bytes((double)i->loader).text, d->host_memory ? ")" : " of the host's memory");
 }
 
-static void print_begin(const training *t)
+static void print_begin(const watch *w, const brasa_progress *p)
 {
-    const unit *u = &t->unit;
-    const train_settings *s = &t->task.settings;
-    if (u->fold)
-        heading("fold %d/%lld, %s samples train, %s test", u->fold, (long long)s->folds,
-                print_count(u->split.trains).text, print_count(u->split.tests).text);
-    if (u->fold > 1)
+    const brasa_trainer_info *i = &w->info;
+    const brasa_trainer_options *s = brasa_trainer_settings(p->trainer);
+    const figure trains = print_count(i->train_samples), tests = print_count(i->test_samples);
+    if (p->fold)
+        heading("fold %d/%lld, %s samples train, %s test", (int)p->fold, (long long)s->folds, trains.text,
+                tests.text);
+    if (p->fold > 1)
         return;
-    heading("%s, %d classes, %s parameters", s->model, t->task.classes,
-            print_count(brasa_graph_param_total(t->task.graph)).text);
-    printf("data: %s, %s samples train, %s test\n", s->data, print_count(u->split.trains).text,
-           print_count(u->split.tests).text);
+    heading("%s, %d classes, %s parameters", s->model, (int)i->classes, print_count(i->parameters).text);
+    printf("data: %s, %s samples train, %s test\n", s->data, trains.text, tests.text);
     if (*s->transform)
         printf("pictures: %s%s\n", s->transform, s->no_augment ? ", nothing at random" : "");
     printf("%s, batch %lld, seed %lld, dialect %s, %lld thread%s\n", s->optimizer, (long long)s->batch,
            (long long)s->seed, s->dialect, (long long)s->threads, s->threads == 1 ? "" : "s");
-    const device *d = t->task.ctx->device;
+    const device *d = w->context->device;
     if (d->about[0])
         printf("on %s in %s; %s\n", d->name, s->precision, d->about);
     if (d->missing[0])
         printf("%s\n", d->missing);
-    print_plan(u, d);
-    if (u->place.epoch || u->place.done)
-        printf("goes on after epoch %lld, step %lld\n", (long long)u->place.epoch, (long long)u->place.done);
+    print_plan(i, &w->memory, d);
+    if (i->epochs_done || i->steps_done)
+        printf("goes on after epoch %lld, step %lld\n", (long long)i->epochs_done, (long long)i->steps_done);
     fflush(stdout);
 }
 
 /* What stands behind the bar. */
-static void format_figures(const watch *w, const training *t, const train_figures *f, bool over, char *out,
-                           size_t size)
+static void format_figures(const watch *w, const brasa_progress *p, bool over, char *out, size_t size)
 {
-    const train_place *p = &t->unit.place;
-    const int64_t ahead = (t->task.settings.epochs - f->epoch + 1) * t->unit.split.trains - p->seen; /* samples */
-    const double left = p->seen ? (double)ahead * p->seconds / (double)p->seen : 0;
+    const brasa_epoch *f = p->epoch;
+    const int64_t epochs = brasa_trainer_settings(p->trainer)->epochs;
+    const int64_t ahead = (epochs - f->epoch + 1) * w->info.train_samples - f->samples; /* samples */
+    const double left = f->samples ? (double)ahead * f->seconds / (double)f->samples : 0;
     size_t used = (size_t)snprintf(out, size, "  loss %.4f  acc %s", f->loss, print_percent(f->accuracy).text);
     if (!isnan(f->test_accuracy) && used < size)
         used += (size_t)snprintf(out + used, size - used, "  test %.4f %s", f->test_loss,
@@ -114,20 +110,21 @@ static void format_figures(const watch *w, const training *t, const train_figure
 }
 
 /* The bar gets the room that the rest leaves. */
-static void print_epoch(watch *w, const training *t, const train_figures *f, bool over)
+static void print_epoch(watch *w, const brasa_progress *p, bool over)
 {
-    const unit *u = &t->unit;
-    const int64_t done = over ? u->split.trains : u->place.seen;
+    const int all = w->info.train_samples;
+    const int64_t done = over ? all : p->epoch->samples;
     char front[64], count[64], figures[160];
-    snprintf(front, sizeof front, "epoch %lld/%lld", (long long)f->epoch, (long long)t->task.settings.epochs);
-    snprintf(count, sizeof count, "  %lld/%d", (long long)done, (int)u->split.trains);
-    format_figures(w, t, f, over, figures, sizeof figures);
+    snprintf(front, sizeof front, "epoch %lld/%lld", (long long)p->epoch->epoch,
+             (long long)brasa_trainer_settings(p->trainer)->epochs);
+    snprintf(count, sizeof count, "  %lld/%d", (long long)done, all);
+    format_figures(w, p, over, figures, sizeof figures);
     clear_line(w);
     if (!w->live) {
         printf("%s%s\n", front, figures);
     } else {
         const int room = w->columns - 3 - (int)(strlen(front) + strlen(count) + strlen(figures));
-        const bar b = print_bar((double)done / u->split.trains, room < MOST_BAR ? room : MOST_BAR);
+        const bar b = print_bar((double)done / all, room < MOST_BAR ? room : MOST_BAR);
         if (room > 0)
             printf("%s  %s%s%s%s", front, b.text, count, figures, over ? "\n" : "");
         else if (over)
@@ -139,87 +136,86 @@ static void print_epoch(watch *w, const training *t, const train_figures *f, boo
     fflush(stdout);
 }
 
-static void print_end(const training *t, const train_figures *f)
+static void print_end(const brasa_progress *p)
 {
-    const metrics *m = &t->unit.metrics;
-    if (m->count)
-        printf("accuracy %s on %s samples (epoch %lld), top 5 %s, loss %.4f\n", print_percent(metrics_top1(m)).text,
-               print_count(m->count).text, (long long)t->unit.measured, print_percent(metrics_top5(m)).text,
-               metrics_loss(m));
-    else if (f)
-        printf("accuracy %s, loss %.4f on the samples it was trained on\n", print_percent(f->accuracy).text, f->loss);
+    brasa_metrics m = {.size = sizeof m};
+    if (brasa_trainer_metrics(p->trainer, &m))
+        printf("accuracy %s on %s samples (epoch %lld), top 5 %s, loss %.4f\n", print_percent(m.accuracy).text,
+               print_count(m.samples).text, (long long)m.epoch, print_percent(m.top5).text, m.loss);
+    else if (p->epoch)
+        printf("accuracy %s, loss %.4f on the samples it was trained on\n", print_percent(p->epoch->accuracy).text,
+               p->epoch->loss);
 }
 
-static void show(watch *w, const train_event *e)
+static void show(watch *w, const brasa_progress *p)
 {
-    const training *t = e->training;
-    switch (e->kind) {
-    case TRAIN_READ:
+    switch (p->event) {
+    case BRASA_ON_READ:
         clear_line(w);
         if (!w->quiet)
-            printf("reading the data  %d/%d%s", (int)t->read, (int)t->task.set->count, w->live ? "" : "\n");
+            printf("reading the data  %d/%d%s", (int)p->done, (int)p->total, w->live ? "" : "\n");
         w->open = w->live;
         fflush(stdout);
         break;
-    case TRAIN_TUNE:
+    case BRASA_ON_TUNE:
         clear_line(w);
         if (w->live)
-            printf("timing kernels  %lld/%lld", (long long)t->timed, (long long)t->nodes);
+            printf("timing kernels  %lld/%lld", (long long)p->done, (long long)p->total);
         w->open = w->live;
         fflush(stdout);
         break;
-    case TRAIN_BEGIN:
+    case BRASA_ON_BEGIN:
         clear_line(w);
         if (!w->quiet)
-            print_begin(t);
+            print_begin(w, p);
         break;
-    case TRAIN_STEP:
+    case BRASA_ON_STEP:
         if (w->live)
-            print_epoch(w, t, e->figures, false);
+            print_epoch(w, p, false);
         break;
-    case TRAIN_EPOCH:
+    case BRASA_ON_EPOCH:
         if (!w->quiet)
-            print_epoch(w, t, e->figures, true);
+            print_epoch(w, p, true);
         break;
-    case TRAIN_NOTE:
-    case TRAIN_ALARM:
+    case BRASA_ON_NOTE:
+    case BRASA_ON_WARNING:
         clear_line(w);
         fflush(stdout);
-        complain(DONE, "%s: %s", e->kind == TRAIN_NOTE ? "note" : "warning", e->text);
+        complain(DONE, "%s: %s", p->event == BRASA_ON_NOTE ? "note" : "warning", p->text);
         break;
-    case TRAIN_PROFILE:
+    case BRASA_ON_PROFILE:
         clear_line(w);
-        printf("%s", e->text);
+        printf("%s", p->text);
         break;
-    case TRAIN_END:
+    case BRASA_ON_END:
         clear_line(w);
-        print_end(t, e->figures);
+        print_end(p);
         break;
-    case TRAIN_FOLD:
-    case TRAIN_SAVED:
+    default:
         break;
     }
 }
 
 /* --- JSON ---------------------------------------------------------------------------------------------------- */
 
+/* Events without a name are not told. */
 static const char *const event_names[] = {
-    [TRAIN_READ] = "read",   [TRAIN_BEGIN] = "begin", [TRAIN_STEP] = "step",       [TRAIN_EPOCH] = "epoch",
-    [TRAIN_SAVED] = "saved", [TRAIN_NOTE] = "note",   [TRAIN_ALARM] = "alarm",     [TRAIN_END] = "end",
-    [TRAIN_FOLD] = "fold",   [TRAIN_TUNE] = "tune",   [TRAIN_PROFILE] = "profile",
+    [BRASA_ON_READ] = "read",  [BRASA_ON_BEGIN] = "begin", [BRASA_ON_STEP] = "step",       [BRASA_ON_EPOCH] = "epoch",
+    [BRASA_ON_SAVE] = "saved", [BRASA_ON_NOTE] = "note",   [BRASA_ON_WARNING] = "alarm",   [BRASA_ON_END] = "end",
+    [BRASA_ON_FOLD] = "fold",  [BRASA_ON_TUNE] = "tune",   [BRASA_ON_PROFILE] = "profile",
 };
 
-static void figures_json(json *j, const training *t, const train_event *e)
+static void figures_json(json *j, const brasa_progress *p)
 {
-    const train_figures *f = e->figures;
+    const brasa_epoch *f = p->epoch;
     json_int(j, "epoch", f->epoch);
-    if (e->kind == TRAIN_STEP) {
-        json_int(j, "step", t->unit.place.done);
-        json_int(j, "steps", t->unit.steps);
+    if (p->event == BRASA_ON_STEP) {
+        json_int(j, "step", p->done);
+        json_int(j, "steps", p->total);
     }
     json_real(j, "loss", f->loss);
     json_real(j, "accuracy", f->accuracy);
-    if (e->kind == TRAIN_EPOCH) {
+    if (p->event == BRASA_ON_EPOCH) {
         json_real(j, "test_loss", f->test_loss);
         json_real(j, "test_accuracy", f->test_accuracy);
         json_real(j, "test_top5", f->test_top5);
@@ -230,67 +226,82 @@ static void figures_json(json *j, const training *t, const train_event *e)
     json_int(j, "peak_rss_bytes", (int64_t)peak_rss_bytes());
 }
 
-static void begin_json(json *j, const training *t)
+static void begin_json(json *j, const watch *w, const brasa_progress *p)
 {
-    const unit *u = &t->unit;
+    const brasa_trainer_info *i = &w->info;
     json_open(j, "settings", '{');
-    settings_json(j, &t->task.settings);
+    settings_json(j, brasa_trainer_settings(p->trainer));
     json_close(j, '}');
-    json_int(j, "classes", t->task.classes);
-    json_int(j, "parameters", brasa_graph_param_total(t->task.graph));
-    json_int(j, "train", u->split.trains);
-    json_int(j, "test", u->split.tests);
-    json_int(j, "steps", u->steps);
-    json_int(j, "epochs_done", u->place.epoch);
-    json_int(j, "steps_done", u->place.done);
-    json_int(j, "parts", u->parts);
-    json_int(j, "plan_bytes", (int64_t)u->memory.total + u->upload_bytes + u->stay_bytes + u->loader_bytes);
+    json_int(j, "classes", i->classes);
+    json_int(j, "parameters", i->parameters);
+    json_int(j, "train", i->train_samples);
+    json_int(j, "test", i->test_samples);
+    json_int(j, "steps", i->steps);
+    json_int(j, "epochs_done", i->epochs_done);
+    json_int(j, "steps_done", i->steps_done);
+    json_int(j, "parts", i->micro_batches);
+    json_int(j, "plan_bytes", (int64_t)(w->memory.total + i->upload + i->resident + i->loader));
 }
 
-static void tune_json(json *j, const training *t)
+static void end_json(json *j, const brasa_progress *p)
 {
-    json_int(j, "node", t->timed + 1);
-    json_int(j, "nodes", t->nodes);
+    brasa_metrics m = {.size = sizeof m, .loss = NAN, .accuracy = NAN, .top5 = NAN};
+    brasa_trainer_metrics(p->trainer, &m);
+    metrics_json(j, &m, brasa_trainer_classes(p->trainer, NULL));
 }
 
-static void show_json(const train_event *e)
+static void show_json(const watch *w, const brasa_progress *p)
 {
-    const training *t = e->training;
     json j = json_stdout();
     json_open(&j, NULL, '{');
-    json_text(&j, "event", event_names[e->kind]);
-    if (t->unit.fold)
-        json_int(&j, "fold", t->unit.fold);
-    if (e->kind == TRAIN_READ)
-        json_int(&j, "samples", t->read);
-    else if (e->kind == TRAIN_TUNE)
-        tune_json(&j, t);
-    else if (e->kind == TRAIN_BEGIN)
-        begin_json(&j, t);
-    else if (e->kind == TRAIN_END)
-        metrics_json(&j, &t->unit.metrics, t->task.class_name);
-    else if (e->figures)
-        figures_json(&j, t, e);
+    json_text(&j, "event", event_names[p->event]);
+    if (p->fold)
+        json_int(&j, "fold", p->fold);
+    if (p->event == BRASA_ON_READ)
+        json_int(&j, "samples", p->done);
+    else if (p->event == BRASA_ON_TUNE) {
+        json_int(&j, "node", p->done + 1);
+        json_int(&j, "nodes", p->total);
+    } else if (p->event == BRASA_ON_BEGIN)
+        begin_json(&j, w, p);
+    else if (p->event == BRASA_ON_END)
+        end_json(&j, p);
+    else if (p->epoch)
+        figures_json(&j, p);
     else
-        json_text(&j, e->kind == TRAIN_SAVED ? "path" : "text", e->text);
+        json_text(&j, p->event == BRASA_ON_SAVE ? "path" : "text", p->text);
     json_close(&j, '}');
     fflush(stdout);
 }
 
-void watch_event(void *user, const train_event *e)
+/* Whether it is too early to show the next of many events. */
+static bool too_early(watch *w, const brasa_progress *p)
+{
+    const double now = clock_seconds();
+    if (p->event != BRASA_ON_STEP && p->event != BRASA_ON_READ && p->event != BRASA_ON_TUNE)
+        return !event_names[p->event];
+    if (now - w->last < (w->live || w->json ? least_pause : log_pause))
+        return true;
+    w->last = now;
+    return false;
+}
+
+bool watch_event(void *user, const brasa_progress *p)
 {
     watch *w = user;
-    if (e->kind == TRAIN_STEP || e->kind == TRAIN_READ || e->kind == TRAIN_TUNE) {
-        const double now = clock_seconds();
-        if (now - w->last < (w->live || w->json ? least_pause : log_pause))
-            return;
-        w->last = now;
+    if (p->event == BRASA_ON_BEGIN) {
+        w->info.size = sizeof w->info;
+        w->memory.size = sizeof w->memory;
+        brasa_session_memory(brasa_trainer_session(p->trainer), &w->memory);
+        w->began = brasa_trainer_describe(p->trainer, &w->info) == BRASA_OK;
     }
-    w->began = w->began || e->kind == TRAIN_BEGIN;
-    if (w->json)
-        show_json(e);
-    else
-        show(w, e);
+    if (!too_early(w, p)) {
+        if (w->json)
+            show_json(w, p);
+        else
+            show(w, p);
+    }
+    return !stop_asked;
 }
 
 void watch_failed(watch *w, const char *why)
@@ -306,7 +317,7 @@ void watch_failed(watch *w, const char *why)
     }
 }
 
-void watch_end(watch *w, const train_result *r)
+void watch_end(watch *w, const brasa_trainer_result *r)
 {
     clear_line(w);
     if (w->json) {
@@ -316,21 +327,27 @@ void watch_end(watch *w, const train_result *r)
         json_text(&j, "folder", r->folder);
         if (!r->stopped) {
             json_real(&j, "accuracy", r->accuracy);
-            json_real(&j, "spread", r->units > 1 ? r->spread : NAN);
+            json_real(&j, "spread", r->folds > 1 ? r->spread : NAN);
             json_real(&j, "loss", r->loss);
         }
         json_int(&j, "peak_rss_bytes", (int64_t)peak_rss_bytes());
         json_close(&j, '}');
         return;
     }
-    if (r->units > 1)
-        printf("accuracy %s, mean of %d folds, deviation %.1f points\n", print_percent(r->accuracy).text, r->units,
+    if (r->folds > 1)
+        printf("accuracy %s, mean of %d folds, deviation %.1f points\n", print_percent(r->accuracy).text, r->folds,
                100 * r->spread);
     if (!r->stopped && !w->began)
-        printf("nothing was left to train%s%s: --epochs adds some\n", r->units > 1 ? "" : ", accuracy ",
-               r->units > 1 ? "" : print_percent(r->accuracy).text);
+        printf("nothing was left to train%s%s: --epochs adds some\n", r->folds > 1 ? "" : ", accuracy ",
+               r->folds > 1 ? "" : print_percent(r->accuracy).text);
     if (r->stopped)
         printf("stopped; `brasa train --resume %s` goes on\n", r->folder);
     else
-        printf("saved %s/ (%s" REPORT_FILE ")\n", r->folder, r->units > 1 ? "" : WEIGHTS_FILE ", ");
+        printf("saved %s/ (%s"
+               "report.html"
+               ")\n",
+               r->folder,
+               r->folds > 1 ? ""
+                            : "weights.safetensors"
+                              ", ");
 }

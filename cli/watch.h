@@ -4,21 +4,22 @@
 
 #include "cli.h"
 
-#include "train/train.h"
-
 typedef struct watch {
     bool json, quiet, live;
     double last; /* when a step, or how much is read, was shown */
     int columns; /* of the terminal */
     bool open;   /* a live line stands there, without its end */
     bool began;  /* something was trained */
+    const brasa_context *context;
+    brasa_trainer_info info; /* from BRASA_ON_BEGIN on */
+    brasa_memory memory;     /* of the session, too */
 } watch;
 
 watch watch_start(const options *o);
-/* The `watch` of train_options; user is a watch. */
-void watch_event(void *user, const train_event *e);
+/* The `progress` of brasa_trainer_options; user is a watch. */
+bool watch_event(void *user, const brasa_progress *p);
 /* The last words; of a training that failed, those as JSON: the others are the error's. */
-void watch_end(watch *w, const train_result *r);
+void watch_end(watch *w, const brasa_trainer_result *r);
 void watch_failed(watch *w, const char *why);
 
 #endif

@@ -16,7 +16,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     run_info info;
     run_outcome outcome;
-    train_figures *figures;
+    brasa_epoch *figures;
     int count;
     start();
     it.most = (1 << 20) + 64 * size;
@@ -27,7 +27,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const brasa_status status = run_read(it.ctx, it.folder, &info);
     check(status);
     if (status == BRASA_OK)
-        require(info.settings.model && info.settings.data && info.hash && info.class_name[info.classes - 1],
+        require(info.model && info.data && info.hash && info.class_name[info.classes - 1],
                 "a run that lacks something");
     run_free(&info);
     check(run_outcome_read(it.ctx, it.folder, &outcome));

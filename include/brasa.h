@@ -489,6 +489,127 @@ typedef struct brasa_node_info {
 /* Describes a node of the graph, in the order of execution. */
 BRASA_API bool brasa_graph_node_at(const brasa_graph *graph, int32_t index, brasa_node_info *out);
 
+/* --- trainer: epochs, evaluation, checkpoints, run folders ----------------------------------------------- */
+
+typedef struct brasa_trainer brasa_trainer;
+/* Figures of an epoch. NAN: not measured. */
+typedef struct brasa_epoch {
+    size_t size;
+    int64_t epoch, steps, samples; /* its number, from 1; what was trained in it so far */
+    double loss, accuracy;         /* of the training samples, each before the step that it was part of */
+    double test_loss, test_accuracy, test_top5;
+    double seconds, images_per_second, learning_rate; /* of the training steps; the rate of the last one */
+    double gpu_memory, gpu_utilization;               /* most bytes in use; mean percent */
+} brasa_epoch;
+/* Figures of an evaluation. confusion: classes x classes, [true class][predicted class]; NULL with > 1000 classes. */
+typedef struct brasa_metrics {
+    size_t size;
+    int64_t epoch, samples; /* the epoch that the weights are of */
+    double loss, accuracy, top5;
+    int32_t classes;
+    bool trained_on; /* there were no test samples: these are those that it was trained on */
+    const int64_t *confusion;
+} brasa_metrics;
+/* READ: samples were read and checked. COMPILE: the network is compiled next. TUNE: a node's kernels are timed next.
+ * BEGIN: a training, or a fold's, is ready for its first step. WARM_UP, STEP: a step is done. TEST: a batch of test
+ * samples is measured next. EPOCH: an epoch is trained, measured and recorded. SAVE: `text` is a checkpoint's path.
+ * NOTE, WARNING, PROFILE: `text` is for people. END: weights and result are written. FOLD: a fold is over. */
+enum { BRASA_ON_READ, BRASA_ON_COMPILE, BRASA_ON_TUNE, BRASA_ON_BEGIN, BRASA_ON_WARM_UP, BRASA_ON_STEP };
+enum { BRASA_ON_TEST = 6, BRASA_ON_EPOCH, BRASA_ON_SAVE, BRASA_ON_NOTE, BRASA_ON_WARNING, BRASA_ON_PROFILE };
+enum { BRASA_ON_END = 12, BRASA_ON_FOLD };
+typedef struct brasa_progress {
+    size_t size;
+    int32_t event, fold; /* BRASA_ON_READ, ...; from 1, or 0: there are no folds */
+    brasa_trainer *trainer;
+    int64_t done, total;      /* of READ, TUNE, WARM_UP, STEP (in the epoch) and TEST */
+    const brasa_epoch *epoch; /* of STEP, TEST, EPOCH and END; else NULL */
+    const char *text;
+} brasa_progress;
+/* The first part has the names and defaults of `brasa train`'s options: `brasa help train` explains them. The run
+ * folder stores it, and a run that resumes takes it from there. 0 or NULL is the default. */
+typedef struct brasa_trainer_options {
+    size_t size;
+    const char *model, *data;     /* a model's name or a .net file; "idx:data/mnist", ...: see `brasa help data` */
+    const char *split, *keep;     /* "all", "parts" or "70/30"; "best", "last", or "3" checkpoints */
+    const char *transform;        /* of images: "resize=256 crop=224"; default: what network and data need */
+    const char *weights, *freeze; /* a file of initial weights; parameters that are not trained: "features.*" */
+    const char *dialect, *optimizer, *schedule; /* default: "torch", "sgd lr=0.01 momentum=0.9", "constant" */
+    const char *class_weights, *precision;      /* "balanced", or "1,2.5"; of a GPU: "f32", "tf32" or "bf16" */
+    int64_t epochs, batch, seed, folds, fold, patience; /* default: 10, 32, 0; fold 0: all; patience 0: no end */
+    int64_t memory_limit;                               /* bytes: a larger batch is computed in micro-batches */
+    double clip_norm, save_every;                 /* seconds between checkpoints within an epoch; below 0: none */
+    bool no_stratify, no_shuffle, no_augment;     /* split without regard to classes; in order; no random transform */
+    bool skip_unreadable, deterministic, no_tune; /* leave out samples that cannot be read */
+    const char *device;                           /* these two are set by the trainer: those of the context */
+    int64_t threads;
+    brasa_graph *graph;                    /* a classifier in place of `model` ... */
+    brasa_data *dataset;                   /* ... and data in place of `data`; both must outlive the trainer */
+    const int32_t *train_list, *test_list; /* numbers of samples, in place of `split` */
+    int32_t train_count, test_count;
+    const char *resume, *out;   /* folder of a run to resume; folder to create, "": runs/..., NULL: write nothing */
+    const char *machine;        /* JSON stored as "machine" in run.json */
+    const brasa_tuning *tuning; /* used if its cache can be written, or nothing is written */
+    int64_t profile, warm_up;   /* steps whose nodes are timed; steps on the first batch before the first epoch */
+    bool no_image_cache, allow_not_finite; /* decode images in every epoch; go on after a loss that is not finite */
+    bool (*progress)(void *user, const brasa_progress *p); /* false: stop after the step, with a checkpoint */
+    void *user;
+} brasa_trainer_options;
+/* Creates a trainer. The options and what they point to are copied, but not graph and dataset. A run that resumes may
+ * replace epochs, memory_limit and precision. */
+BRASA_API brasa_status brasa_trainer_new(brasa_context *context, const brasa_trainer_options *options,
+                                         brasa_trainer **out);
+BRASA_API void brasa_trainer_free(brasa_trainer *trainer);
+typedef struct brasa_trainer_result {
+    size_t size;
+    bool stopped;                  /* by the callback; a run can be resumed */
+    int32_t folds;                 /* trained to their end; 1 without folds */
+    double accuracy, spread, loss; /* of the kept weights on test samples: mean and deviation over folds, mean */
+    char folder[1024];             /* of the run; "": none */
+} brasa_trainer_result;
+/* Trains, once. The same settings, machine and number of threads give the same bits, also if the run was stopped or
+ * killed and resumed. out may be NULL. */
+BRASA_API brasa_status brasa_trainer_run(brasa_trainer *trainer, brasa_trainer_result *out);
+/* What a trainer has prepared, from BRASA_ON_BEGIN on, and bytes of loaders; on a GPU, of batches, and of images. */
+typedef struct brasa_trainer_info {
+    size_t size;
+    int32_t classes, train_samples, test_samples;
+    int64_t parameters, steps, epochs_done, steps_done; /* trainable scalars; steps per epoch */
+    int64_t micro_batches, micro_batch, test_batch;
+    uint64_t loader, upload, resident;
+} brasa_trainer_info;
+BRASA_API brasa_status brasa_trainer_describe(const brasa_trainer *trainer, brasa_trainer_info *out);
+/* Return what the trainer uses, borrowed from it: its complete settings; the session of the current fold, with the
+ * kept weights after the run, or NULL; the names of the classes (count may be NULL). */
+BRASA_API const brasa_trainer_options *brasa_trainer_settings(const brasa_trainer *trainer);
+BRASA_API brasa_session *brasa_trainer_session(const brasa_trainer *trainer);
+BRASA_API const char *const *brasa_trainer_classes(const brasa_trainer *trainer, int32_t *count);
+/* Copy the figures of epoch `index`, from 0, of the current fold; the last test. Return false if there are none. */
+BRASA_API bool brasa_trainer_epoch_at(const brasa_trainer *trainer, int32_t index, brasa_epoch *out);
+BRASA_API bool brasa_trainer_metrics(const brasa_trainer *trainer, brasa_metrics *out);
+/* Bytes that a training would need: [0] with whole batches, [1] with the largest that fits, [2] in micro-batches. */
+typedef struct brasa_plan {
+    size_t size;
+    int64_t batch, micro_batches, largest_batch; /* 0: it does not fit; none fits, or none was searched */
+    uint64_t budget, host;                       /* 0: any number; on a GPU: bytes of host memory */
+    brasa_memory memory[3];
+    uint64_t loader[3], images[3];
+    char reason[200]; /* why the batch cannot be computed in micro-batches; or "" */
+} brasa_plan;
+/* Plans by the code that trains, allocating and writing nothing. Without data, images in files are assumed. */
+BRASA_API brasa_status brasa_trainer_plan(brasa_context *context, const brasa_trainer_options *options,
+                                          brasa_plan *out);
+/* Opens what a run has learned, to evaluate and predict: options.resume is a run folder or a weights file of a run.
+ * Of the other options, fold, data ("": the run's own), dataset, graph, batch, memory_limit and precision count. */
+BRASA_API brasa_status brasa_trainer_open(brasa_context *context, const brasa_trainer_options *options,
+                                          brasa_trainer **out);
+/* Measures the weights on test samples. data NULL: the trainer's; split NULL: the run's, or the data's own. */
+BRASA_API brasa_status brasa_trainer_evaluate(brasa_trainer *trainer, brasa_data *data, const char *split,
+                                              brasa_metrics *out);
+/* Write the probability of each class: of an image in a file; of N samples in an array, N x classes numbers. */
+BRASA_API brasa_status brasa_trainer_predict_file(brasa_trainer *trainer, const char *path, double *probabilities);
+BRASA_API brasa_status brasa_trainer_predict(brasa_trainer *trainer, const brasa_array *samples, bool nhwc,
+                                             double *probabilities);
+
 #ifdef __cplusplus
 }
 #endif

@@ -6,7 +6,6 @@
 #include "test.h"
 
 #include "session/safetensors.h"
-#include "train/train.h"
 
 #include <dirent.h>
 #include <signal.h>
@@ -178,15 +177,16 @@ TEST(bad_json)
 /* --- the same training --------------------------------------------------------------------------------------- */
 
 typedef struct epochs {
-    train_figures f[4];
+    brasa_epoch f[4];
     int count;
 } epochs;
 
-static void keep_epochs(void *user, const train_event *e)
+static bool keep_epochs(void *user, const brasa_progress *p)
 {
     epochs *x = user;
-    if (e->kind == TRAIN_EPOCH && x->count < 4)
-        x->f[x->count++] = *e->figures;
+    if (p->event == BRASA_ON_EPOCH && x->count < 4)
+        x->f[x->count++] = *p->epoch;
+    return true;
 }
 
 /* What `brasa train` and the lab's runner say of the same cell: the same bits. */
@@ -214,22 +214,25 @@ static void check_training(const lab_cell *c)
     epochs told = {.count = 0};
     const char *out = in_tree("run");
     nftw(out, remove_one, 16, FTW_DEPTH | FTW_PHYS);
-    const train_options o = {.settings = {.model = c->network,
-                                          .data = e->source,
-                                          .split = c->folds ? NULL : c->split,
-                                          .folds = c->folds,
-                                          .fold = run.fold,
-                                          .dialect = c->dialect,
-                                          .transform = c->transform,
-                                          .optimizer = c->optimizer,
-                                          .epochs = c->epochs,
-                                          .batch = c->batch,
-                                          .seed = c->seed},
-                             .out = out,
-                             .watch = keep_epochs,
-                             .user = &told};
-    train_result r;
-    CHECK_STATUS(train_run(ctx, &o, &r), BRASA_OK);
+    const brasa_trainer_options o = {.size = sizeof o,
+                                     .model = c->network,
+                                     .data = e->source,
+                                     .split = c->folds ? NULL : c->split,
+                                     .folds = c->folds,
+                                     .fold = run.fold,
+                                     .dialect = c->dialect,
+                                     .transform = c->transform,
+                                     .optimizer = c->optimizer,
+                                     .epochs = c->epochs,
+                                     .batch = c->batch,
+                                     .seed = c->seed,
+                                     .out = out,
+                                     .progress = keep_epochs,
+                                     .user = &told};
+    brasa_trainer *t = NULL;
+    CHECK_STATUS(brasa_trainer_new(ctx, &o, &t), BRASA_OK);
+    CHECK_STATUS(brasa_trainer_run(t, NULL), BRASA_OK);
+    brasa_trainer_free(t);
     CHECK_INT(told.count, c->epochs);
     pool p = {.ctx = ctx};
     for (int i = 0; i < told.count; i++) {

@@ -10,18 +10,18 @@
 static const char *trained_on(const char *name, counting *calls)
 {
     heard l;
-    train_result r;
+    brasa_trainer_result r;
     const char *out = run_folder(name);
-    train_options o = plain(&l, out);
-    o.settings.model = "mnist_cnn";
-    o.settings.data = "synth:digits,n=200";
-    o.settings.epochs = 2;
-    o.settings.batch = 24;
-    o.settings.optimizer = "adam";
+    brasa_trainer_options o = plain(&l, out);
+    o.model = "mnist_cnn";
+    o.data = "synth:digits,n=200";
+    o.epochs = 2;
+    o.batch = 24;
+    o.optimizer = "adam";
     start();
     CHECK_STATUS(brasa_context_use(ctx, strncmp(name, "cpu", 3) == 0 ? "cpu" : "counting"), BRASA_OK);
-    CHECK_STATUS(train_run(ctx, &o, &r), BRASA_OK);
-    CHECK_INT(l.count[TRAIN_STEP], 2 * 6);
+    CHECK_STATUS(train(ctx, &o, &r), BRASA_OK);
+    CHECK_INT(l.count[BRASA_ON_STEP], 2 * 6);
     if (calls)
         memcpy(calls, ctx->device, sizeof *calls);
     stop();

@@ -24,7 +24,8 @@ TEST(metrics_count)
     for (int k = 0; k < 7; k++)
         sum += exp(5.0 - k);
     CHECK_CLOSE(metrics_loss(&m), (3 * log1p(sum - 1) - 5 - 1 + 1 + log(7)) / 4, 1e-12);
-    const class_metrics zero = metrics_class(&m, 0), six = metrics_class(&m, 6);
+    brasa_metrics given = metrics_figures(&m, 0);
+    const class_metrics zero = metrics_class(&given, 0), six = metrics_class(&given, 6);
     CHECK_INT(zero.samples, 2);
     CHECK_INT(zero.predicted, 4);
     CHECK_CLOSE(zero.precision, 0.5, 0);
@@ -36,7 +37,8 @@ TEST(metrics_count)
     static const int32_t truths[2] = {0, 4};
     metrics_add(&m, &broken[0][0], truths, 2);
     CHECK(m.count == 2 && m.top1 == 0 && m.top5 == 0 && isnan(metrics_loss(&m)));
-    CHECK(metrics_class(&m, 0).right == 0 && metrics_class(&m, 4).right == 0);
+    given = metrics_figures(&m, 0);
+    CHECK(metrics_class(&given, 0).right == 0 && metrics_class(&given, 4).right == 0);
     REQUIRE(metrics_init(&m, &p, MOST_CONFUSED + 1) == BRASA_OK);
     CHECK(!m.confusion);
     pool_free(&p);
@@ -47,15 +49,15 @@ TEST(metrics_count)
 TEST(trains_and_records)
 {
     heard l;
-    train_result r, again;
-    train_options o = plain(&l, run_folder("a"));
-    o.settings.epochs = 12;
-    CHECK_STATUS(train_run(ctx, &o, &r), BRASA_OK);
+    brasa_trainer_result r, again;
+    brasa_trainer_options o = plain(&l, run_folder("a"));
+    o.epochs = 12;
+    CHECK_STATUS(train(ctx, &o, &r), BRASA_OK);
     CHECK_TEXT(r.folder, o.out);
     CHECK(r.accuracy > 0.2); /* of 26 classes */
-    CHECK_INT(l.count[TRAIN_EPOCH], 12);
-    CHECK_INT(l.count[TRAIN_STEP], 12 * 8);
-    CHECK_INT(l.count[TRAIN_SAVED], 13);
+    CHECK_INT(l.count[BRASA_ON_EPOCH], 12);
+    CHECK_INT(l.count[BRASA_ON_STEP], 12 * 8);
+    CHECK_INT(l.count[BRASA_ON_SAVE], 13);
     CHECK_TEXT(l.alarms, "");
     CHECK_INT(l.greedy, 0);
     static const char *const files[] = {RUN_FILE,     EPOCHS_FILE, SPLIT_FILE, CHECKPOINT_FILE,
@@ -66,7 +68,7 @@ TEST(trains_and_records)
     }
     CASE("what was written is what was told");
     pool p = {.ctx = ctx};
-    train_figures *f;
+    brasa_epoch *f;
     int epochs;
     run_outcome outcome;
     CHECK_STATUS(run_epochs_read(&p, o.out, &f, &epochs), BRASA_OK);
@@ -99,19 +101,19 @@ TEST(trains_and_records)
     trained_close(&t);
 
     CASE("the same again");
-    train_options same = plain(&l, run_folder("b"));
-    same.settings.epochs = 12;
-    CHECK_STATUS(train_run(ctx, &same, &again), BRASA_OK);
+    brasa_trainer_options same = plain(&l, run_folder("b"));
+    same.epochs = 12;
+    CHECK_STATUS(train(ctx, &same, &again), BRASA_OK);
     CHECK(same_file(o.out, same.out, WEIGHTS_FILE));
     CHECK(same_file(o.out, same.out, SPLIT_FILE));
     CASE("another seed");
-    train_options other = plain(&l, run_folder("b"));
-    other.settings.epochs = 12;
-    other.settings.seed = 1;
-    CHECK_STATUS(train_run(ctx, &other, &again), BRASA_OK);
+    brasa_trainer_options other = plain(&l, run_folder("b"));
+    other.epochs = 12;
+    other.seed = 1;
+    CHECK_STATUS(train(ctx, &other, &again), BRASA_OK);
     CHECK(!same_file(o.out, other.out, WEIGHTS_FILE));
     CASE("a folder that has a run");
-    CHECK_STATUS(train_run(ctx, &other, &again), BRASA_BAD_ARGUMENT);
+    CHECK_STATUS(train(ctx, &other, &again), BRASA_BAD_ARGUMENT);
     CHECK_HAS(brasa_context_error(ctx), "there is a run already");
 }
 
@@ -119,32 +121,33 @@ TEST(trains_and_records)
 TEST(settings_come_back)
 {
     heard l;
-    train_result r;
-    train_options o = plain(&l, run_folder("s"));
-    o.settings = (train_settings){.model = net(),
-                                  .data = "synth:letter,n=260",
-                                  .split = "80/20",
-                                  .dialect = "keras2",
-                                  .optimizer = "rmsprop lr=0.001",
-                                  .schedule = "cosine warmup=2",
-                                  .keep = "2",
-                                  .epochs = 4,
-                                  .batch = 33,
-                                  .seed = INT64_C(1) << 61,
-                                  .patience = 9,
-                                  .clip_norm = 1.0 / 3,
-                                  .save_every = 0.5,
-                                  .freeze = "a.weight",
-                                  .class_weights = "balanced",
-                                  .mem = INT64_C(1) << 33,
-                                  .deterministic = true,
-                                  .no_stratify = true,
-                                  .no_augment = true};
-    CHECK_STATUS(train_run(ctx, &o, &r), BRASA_OK);
+    brasa_trainer_result r;
+    brasa_trainer_options o = plain(&l, run_folder("s"));
+    o = (brasa_trainer_options){.out = o.out,
+                                .model = net(),
+                                .data = "synth:letter,n=260",
+                                .split = "80/20",
+                                .dialect = "keras2",
+                                .optimizer = "rmsprop lr=0.001",
+                                .schedule = "cosine warmup=2",
+                                .keep = "2",
+                                .epochs = 4,
+                                .batch = 33,
+                                .seed = INT64_C(1) << 61,
+                                .patience = 9,
+                                .clip_norm = 1.0 / 3,
+                                .save_every = 0.5,
+                                .freeze = "a.weight",
+                                .class_weights = "balanced",
+                                .memory_limit = INT64_C(1) << 33,
+                                .deterministic = true,
+                                .no_stratify = true,
+                                .no_augment = true};
+    CHECK_STATUS(train(ctx, &o, &r), BRASA_OK);
     run_info i;
     REQUIRE(run_read(ctx, o.out, &i) == BRASA_OK);
-    const train_settings *s = &i.settings;
-    CHECK_TEXT(s->model, o.settings.model);
+    const brasa_trainer_options *s = &i.settings;
+    CHECK_TEXT(s->model, o.model);
     CHECK_TEXT(s->data, "synth:letter,n=260");
     CHECK_TEXT(s->split, "80/20");
     CHECK_TEXT(s->transform, "");
@@ -153,12 +156,13 @@ TEST(settings_come_back)
     CHECK_TEXT(s->schedule, "cosine warmup=2");
     CHECK_TEXT(s->keep, "2");
     CHECK(!s->weights && s->epochs == 4 && s->batch == 33 && s->seed == INT64_C(1) << 61 && s->patience == 9);
-    CHECK(s->folds == 0 && s->threads == 1 && s->no_stratify && s->no_augment && !s->no_shuffle && !s->skip_bad);
+    CHECK(s->folds == 0 && s->threads == 1 && s->no_stratify && s->no_augment && !s->no_shuffle &&
+          !s->skip_unreadable);
     CHECK_CLOSE(s->clip_norm, 1.0 / 3, 1e-9);
     CHECK_CLOSE(s->save_every, 0.5, 0);
     CHECK_TEXT(s->freeze, "a.weight");
     CHECK_TEXT(s->class_weights, "balanced");
-    CHECK(s->mem == INT64_C(1) << 33 && s->deterministic);
+    CHECK(s->memory_limit == INT64_C(1) << 33 && s->deterministic);
     CHECK_INT(i.classes, 26);
     CHECK_TEXT(i.class_name[25], "Z");
     CHECK_INT(strlen(i.hash), 64);
@@ -175,26 +179,27 @@ TEST(settings_come_back)
 TEST(resume_is_exact)
 {
     heard l;
-    train_result r;
+    brasa_trainer_result r;
     const char *whole = run_folder("whole");
-    train_options o = plain(&l, whole);
-    o.settings.model = net();
-    o.settings.optimizer = "adam";
-    CHECK_STATUS(train_run(ctx, &o, &r), BRASA_OK);
+    brasa_trainer_options o = plain(&l, whole);
+    o.model = net();
+    o.optimizer = "adam";
+    CHECK_STATUS(train(ctx, &o, &r), BRASA_OK);
     const double accuracy = r.accuracy;
     static const int stops[][2] = {{1, 0}, {7, 0}, {8, 0}, {9, 0}, {3, 3}, {8, 8}, {20, 4}, {23, 0}, {24, 0}};
     for (size_t i = 0; i < sizeof stops / sizeof stops[0]; i++) {
         CASE("after %d steps, then %d", stops[i][0], stops[i][1]);
-        train_options first = plain(&l, run_folder("parts"));
-        first.settings = o.settings;
+        brasa_trainer_options first = plain(&l, run_folder("parts"));
+        first.model = o.model;
+        first.optimizer = o.optimizer;
         l.stop_at = stops[i][0];
-        CHECK_STATUS(train_run(ctx, &first, &r), BRASA_OK);
+        CHECK_STATUS(train(ctx, &first, &r), BRASA_OK);
         CHECK(r.stopped);
         CHECK(!run_has(first.out, RESULT_FILE));
         for (int turn = stops[i][1] ? 1 : 0; turn >= 0; turn--) {
-            train_options next = resumed(&l, first.out);
+            brasa_trainer_options next = resumed(&l, first.out);
             l.stop_at = turn ? stops[i][1] : 0;
-            CHECK_STATUS(train_run(ctx, &next, &r), BRASA_OK);
+            CHECK_STATUS(train(ctx, &next, &r), BRASA_OK);
             CHECK(r.stopped == (turn > 0));
         }
         CHECK(same_file(whole, first.out, WEIGHTS_FILE));
@@ -202,23 +207,24 @@ TEST(resume_is_exact)
         CHECK_TEXT(l.alarms, "");
     }
     CASE("a run that is over");
-    train_options next = resumed(&l, whole);
-    CHECK_STATUS(train_run(ctx, &next, &r), BRASA_OK);
-    CHECK_INT(l.count[TRAIN_STEP], 0);
+    brasa_trainer_options next = resumed(&l, whole);
+    CHECK_STATUS(train(ctx, &next, &r), BRASA_OK);
+    CHECK_INT(l.count[BRASA_ON_STEP], 0);
     CHECK_CLOSE(r.accuracy, accuracy, 1e-8);
     CASE("more epochs");
-    next.settings.epochs = 5;
+    next.epochs = 5;
     l.stop_at = 3;
-    CHECK_STATUS(train_run(ctx, &next, &r), BRASA_OK);
+    CHECK_STATUS(train(ctx, &next, &r), BRASA_OK);
     CHECK(r.stopped && !run_has(whole, RESULT_FILE));
-    next.settings.epochs = 0;
+    next.epochs = 0;
     l = (heard){0};
-    CHECK_STATUS(train_run(ctx, &next, &r), BRASA_OK);
-    CHECK_INT(l.count[TRAIN_EPOCH], 2);
-    train_options long_one = plain(&l, run_folder("parts"));
-    long_one.settings = o.settings;
-    long_one.settings.epochs = 5;
-    CHECK_STATUS(train_run(ctx, &long_one, &r), BRASA_OK);
+    CHECK_STATUS(train(ctx, &next, &r), BRASA_OK);
+    CHECK_INT(l.count[BRASA_ON_EPOCH], 2);
+    brasa_trainer_options long_one = plain(&l, run_folder("parts"));
+    long_one.model = o.model;
+    long_one.optimizer = o.optimizer;
+    long_one.epochs = 5;
+    CHECK_STATUS(train(ctx, &long_one, &r), BRASA_OK);
     CHECK(same_file(whole, long_one.out, WEIGHTS_FILE));
 }
 
@@ -226,11 +232,11 @@ TEST(resume_is_exact)
 static void spoil(const char *name, const char *find, const char *put, brasa_status expected, const char *said)
 {
     heard l;
-    train_result r;
+    brasa_trainer_result r;
     CASE("%s: %s", name, said);
-    train_options o = plain(&l, run_folder("spoilt"));
+    brasa_trainer_options o = plain(&l, run_folder("spoilt"));
     l.stop_at = 10;
-    CHECK_STATUS(train_run(ctx, &o, &r), BRASA_OK);
+    CHECK_STATUS(train(ctx, &o, &r), BRASA_OK);
     size_t bytes = 0;
     char *text = file_of(o.out, name, &bytes), path[500];
     char *at = text ? memmem(text, bytes, find, strlen(find)) : NULL;
@@ -240,8 +246,8 @@ static void spoil(const char *name, const char *find, const char *put, brasa_sta
         write_file(path, text, bytes);
     }
     free(text);
-    train_options next = resumed(&l, o.out);
-    CHECK_STATUS(train_run(ctx, &next, &r), expected);
+    brasa_trainer_options next = resumed(&l, o.out);
+    CHECK_STATUS(train(ctx, &next, &r), expected);
     CHECK_HAS(expected == BRASA_OK ? l.alarms : brasa_context_error(ctx), said);
 }
 
@@ -267,16 +273,16 @@ TEST(resume_notices_changes)
 TEST(learning_rates)
 {
     heard l;
-    train_result r;
-    train_options o = plain(&l, run_folder("rates"));
-    o.settings.schedule = "step every=8 gamma=0.5"; /* an epoch has 8 steps */
+    brasa_trainer_result r;
+    brasa_trainer_options o = plain(&l, run_folder("rates"));
+    o.schedule = "step every=8 gamma=0.5"; /* an epoch has 8 steps */
     l.stop_at = 13;
-    CHECK_STATUS(train_run(ctx, &o, &r), BRASA_OK);
-    train_options next = resumed(&l, o.out);
-    CHECK_STATUS(train_run(ctx, &next, &r), BRASA_OK);
+    CHECK_STATUS(train(ctx, &o, &r), BRASA_OK);
+    brasa_trainer_options next = resumed(&l, o.out);
+    CHECK_STATUS(train(ctx, &next, &r), BRASA_OK);
     CHECK_CLOSE(l.last.learning_rate, 0.0125, 1e-12);
     pool p = {.ctx = ctx};
-    train_figures *f;
+    brasa_epoch *f;
     int epochs;
     CHECK_STATUS(run_epochs_read(&p, o.out, &f, &epochs), BRASA_OK);
     REQUIRE(epochs == 3);
@@ -294,15 +300,15 @@ TEST(learning_rates)
 TEST(cosine_ends_with_the_last_epoch)
 {
     heard l;
-    train_result r;
-    train_options o = plain(&l, run_folder("cosine"));
-    o.settings.schedule = "cosine";
-    o.settings.epochs = 2;
-    CHECK_STATUS(train_run(ctx, &o, &r), BRASA_OK);
+    brasa_trainer_result r;
+    brasa_trainer_options o = plain(&l, run_folder("cosine"));
+    o.schedule = "cosine";
+    o.epochs = 2;
+    CHECK_STATUS(train(ctx, &o, &r), BRASA_OK);
     CHECK_CLOSE(l.last.learning_rate, 0.05 * (1 + cos(acos(-1) * 15 / 16)) / 2, 1e-12);
-    train_options next = resumed(&l, o.out);
-    next.settings.epochs = 4;
-    CHECK_STATUS(train_run(ctx, &next, &r), BRASA_OK);
+    brasa_trainer_options next = resumed(&l, o.out);
+    next.epochs = 4;
+    CHECK_STATUS(train(ctx, &next, &r), BRASA_OK);
     CHECK_CLOSE(l.last.learning_rate, 0.05 * (1 + cos(acos(-1) * 31 / 32)) / 2, 1e-12);
     CHECK_HAS(l.alarms, "the cosine ends with epoch 4 now, 2 before");
     size_t bytes;
@@ -310,36 +316,36 @@ TEST(cosine_ends_with_the_last_epoch)
     CHECK_HAS(text, "\"schedule\":\"cosine\"");
     free(text);
     CASE("folds with 1 step and with 2");
-    train_options folds = plain(&l, run_folder("cosine"));
-    folds.settings.schedule = "cosine";
-    folds.settings.data = "synth:letter,n=100";
-    folds.settings.split = NULL;
-    folds.settings.folds = 3;
-    folds.settings.no_stratify = true;
-    folds.settings.batch = 66;
-    folds.settings.epochs = 1;
-    CHECK_STATUS(train_run(ctx, &folds, &r), BRASA_OK);
+    brasa_trainer_options folds = plain(&l, run_folder("cosine"));
+    folds.schedule = "cosine";
+    folds.data = "synth:letter,n=100";
+    folds.split = NULL;
+    folds.folds = 3;
+    folds.no_stratify = true;
+    folds.batch = 66;
+    folds.epochs = 1;
+    CHECK_STATUS(train(ctx, &folds, &r), BRASA_OK);
     CHECK_CLOSE(l.last.learning_rate, 0.025, 1e-12);
 }
 
 TEST(resume_drops_a_torn_line)
 {
     heard l;
-    train_result r;
+    brasa_trainer_result r;
     const char *whole = run_folder("whole");
-    train_options o = plain(&l, whole);
-    CHECK_STATUS(train_run(ctx, &o, &r), BRASA_OK);
-    train_options cut = plain(&l, run_folder("torn"));
+    brasa_trainer_options o = plain(&l, whole);
+    CHECK_STATUS(train(ctx, &o, &r), BRASA_OK);
+    brasa_trainer_options cut = plain(&l, run_folder("torn"));
     l.stop_at = 10;
-    CHECK_STATUS(train_run(ctx, &cut, &r), BRASA_OK);
+    CHECK_STATUS(train(ctx, &cut, &r), BRASA_OK);
     char path[500];
     snprintf(path, sizeof path, "%s/%s", cut.out, EPOCHS_FILE);
     FILE *f = fopen(path, "a");
     REQUIRE(f);
     fputs("{\"epoch\":2,\"loss\":1}\n{\"epoch\":3,\"lo", f);
     fclose(f);
-    train_options next = {.resume = cut.out};
-    CHECK_STATUS(train_run(ctx, &next, &r), BRASA_OK);
+    brasa_trainer_options next = {.resume = cut.out};
+    CHECK_STATUS(train(ctx, &next, &r), BRASA_OK);
     CHECK(same_file(whole, cut.out, WEIGHTS_FILE));
     size_t bytes = 0;
     char *text = file_of(cut.out, EPOCHS_FILE, &bytes);
@@ -354,7 +360,7 @@ TEST(resume_drops_a_torn_line)
 TEST(no_shuffle_is_for_the_split)
 {
     heard l;
-    train_result r;
+    brasa_trainer_result r;
     const char *runs[] = {run_folder("first"), run_folder("seed-1"), run_folder("seed-2")};
     char model[300], weights[400];
     strcpy(model, in_folder("still.net"));
@@ -362,13 +368,13 @@ TEST(no_shuffle_is_for_the_split)
     write_file(model, text, sizeof text - 1);
     snprintf(weights, sizeof weights, "%s/" WEIGHTS_FILE, runs[0]);
     for (int seed = 0; seed < 3; seed++) {
-        train_options o = plain(&l, runs[seed]);
-        o.settings.model = model;
-        o.settings.no_shuffle = o.settings.no_stratify = true;
-        o.settings.weights = seed ? weights : NULL;
-        o.settings.seed = seed;
-        o.settings.keep = "last";
-        CHECK_STATUS(train_run(ctx, &o, &r), BRASA_OK);
+        brasa_trainer_options o = plain(&l, runs[seed]);
+        o.model = model;
+        o.no_shuffle = o.no_stratify = true;
+        o.weights = seed ? weights : NULL;
+        o.seed = seed;
+        o.keep = "last";
+        CHECK_STATUS(train(ctx, &o, &r), BRASA_OK);
     }
     CHECK(same_file(runs[1], runs[2], SPLIT_FILE));
     CHECK(!same_file(runs[1], runs[2], WEIGHTS_FILE));
@@ -379,15 +385,15 @@ TEST(no_shuffle_is_for_the_split)
 TEST(folds)
 {
     heard l;
-    train_result r;
-    train_options o = plain(&l, run_folder("folds"));
-    o.settings.split = NULL;
-    o.settings.folds = 4;
-    o.settings.epochs = 6;
-    o.settings.optimizer = "adam lr=0.02"; /* learns enough to raise no alarm, which would be memory, too */
-    CHECK_STATUS(train_run(ctx, &o, &r), BRASA_OK);
-    CHECK_INT(r.units, 4);
-    CHECK_INT(l.count[TRAIN_FOLD], 4);
+    brasa_trainer_result r;
+    brasa_trainer_options o = plain(&l, run_folder("folds"));
+    o.split = NULL;
+    o.folds = 4;
+    o.epochs = 6;
+    o.optimizer = "adam lr=0.02"; /* learns enough to raise no alarm, which would be memory, too */
+    CHECK_STATUS(train(ctx, &o, &r), BRASA_OK);
+    CHECK_INT(r.folds, 4);
+    CHECK_INT(l.count[BRASA_ON_FOLD], 4);
     CHECK_TEXT(l.alarms, "");
     double sum = 0, square = 0;
     for (int k = 1; k <= 4; k++) {
@@ -404,48 +410,50 @@ TEST(folds)
     for (int k = 1; k < 4; k++)
         CHECK_INT(l.live[k], l.live[0]);
     CASE("one alone is the same as in the row");
-    train_options one = plain(&l, run_folder("fold"));
-    one.settings = o.settings;
-    one.settings.fold = 3;
-    CHECK_STATUS(train_run(ctx, &one, &r), BRASA_OK);
+    brasa_trainer_options one = o;
+    one.out = run_folder("fold");
+    l = (heard){0};
+    one.fold = 3;
+    CHECK_STATUS(train(ctx, &one, &r), BRASA_OK);
     char a[500], b[500];
     snprintf(a, sizeof a, "%s/fold-03", o.out);
     snprintf(b, sizeof b, "%s/fold-03", one.out);
     CHECK(same_file(a, b, WEIGHTS_FILE));
     CASE("stopped in the third, and gone on");
-    train_options cut = plain(&l, run_folder("fold"));
-    cut.settings = o.settings;
+    brasa_trainer_options cut = o;
+    cut.out = run_folder("fold");
+    l = (heard){0};
     l.stop_at = 2 * 6 * 8 + 5;
-    CHECK_STATUS(train_run(ctx, &cut, &r), BRASA_OK);
+    CHECK_STATUS(train(ctx, &cut, &r), BRASA_OK);
     CHECK(r.stopped);
-    train_options next = resumed(&l, cut.out);
-    CHECK_STATUS(train_run(ctx, &next, &r), BRASA_OK);
-    CHECK_INT(l.count[TRAIN_STEP], 2 * 6 * 8 - 5);
+    brasa_trainer_options next = resumed(&l, cut.out);
+    CHECK_STATUS(train(ctx, &next, &r), BRASA_OK);
+    CHECK_INT(l.count[BRASA_ON_STEP], 2 * 6 * 8 - 5);
     CHECK_CLOSE(r.accuracy, sum, 1e-8);
 }
 
 TEST(patience_and_keep)
 {
     heard l;
-    train_result r;
-    train_options o = plain(&l, run_folder("p"));
-    o.settings.epochs = 50;
-    o.settings.optimizer = "sgd lr=1e-12"; /* never gets better */
-    o.settings.patience = 4;
-    CHECK_STATUS(train_run(ctx, &o, &r), BRASA_OK);
-    CHECK_INT(l.count[TRAIN_EPOCH], 5);
+    brasa_trainer_result r;
+    brasa_trainer_options o = plain(&l, run_folder("p"));
+    o.epochs = 50;
+    o.optimizer = "sgd lr=1e-12"; /* never gets better */
+    o.patience = 4;
+    CHECK_STATUS(train(ctx, &o, &r), BRASA_OK);
+    CHECK_INT(l.count[BRASA_ON_EPOCH], 5);
     CHECK_HAS(l.notes, "no epoch since epoch 1 was better");
     CASE("nothing to tell the best by");
-    train_options all = plain(&l, run_folder("p"));
-    all.settings.split = "all";
-    all.settings.keep = "best";
-    CHECK_STATUS(train_run(ctx, &all, &r), BRASA_BAD_ARGUMENT);
+    brasa_trainer_options all = plain(&l, run_folder("p"));
+    all.split = "all";
+    all.keep = "best";
+    CHECK_STATUS(train(ctx, &all, &r), BRASA_BAD_ARGUMENT);
     CHECK_HAS(brasa_context_error(ctx), "keep: there are no samples");
-    all.settings.keep = "some";
-    CHECK_STATUS(train_run(ctx, &all, &r), BRASA_BAD_ARGUMENT);
+    all.keep = "some";
+    CHECK_STATUS(train(ctx, &all, &r), BRASA_BAD_ARGUMENT);
     CHECK_HAS(brasa_context_error(ctx), "expected best, last or a number");
-    all.settings.keep = NULL;
-    CHECK_STATUS(train_run(ctx, &all, &r), BRASA_OK);
+    all.keep = NULL;
+    CHECK_STATUS(train(ctx, &all, &r), BRASA_OK);
     CHECK(isnan(r.accuracy) && run_has(all.out, WEIGHTS_FILE));
 }
 
@@ -453,10 +461,10 @@ TEST(patience_and_keep)
 TEST(weights_with_another_head)
 {
     heard l;
-    train_result r;
+    brasa_trainer_result r;
     char weights[500], csv[4000] = "";
-    train_options o = plain(&l, run_folder("w"));
-    CHECK_STATUS(train_run(ctx, &o, &r), BRASA_OK);
+    brasa_trainer_options o = plain(&l, run_folder("w"));
+    CHECK_STATUS(train(ctx, &o, &r), BRASA_OK);
     snprintf(weights, sizeof weights, "%s/%s", o.out, WEIGHTS_FILE);
     for (int i = 0; i < 40; i++)
         sprintf(csv + strlen(csv), "%s,%d,2,3,4,5,6,7,8,9,10,11,12,13,14,15,%d\n", i % 2 ? "no" : "yes", i % 7,
@@ -465,41 +473,41 @@ TEST(weights_with_another_head)
     write_file(file, csv, strlen(csv));
     char spec[400];
     snprintf(spec, sizeof spec, "csv:%s,label=1,header=no", file);
-    train_options two = plain(&l, run_folder("v"));
-    two.settings.data = spec;
-    two.settings.weights = weights;
-    two.settings.optimizer = "sgd lr=1e-12";
-    two.settings.epochs = 1;
-    CHECK_STATUS(train_run(ctx, &two, &r), BRASA_OK);
+    brasa_trainer_options two = plain(&l, run_folder("v"));
+    two.data = spec;
+    two.weights = weights;
+    two.optimizer = "sgd lr=1e-12";
+    two.epochs = 1;
+    CHECK_STATUS(train(ctx, &two, &r), BRASA_OK);
     CHECK_HAS(l.notes, "4 tensors taken");
     CHECK_HAS(l.notes, "'fc3.weight' (26x22 F32, not 2x22 F32)");
     CASE("no weights of this network");
     two.out = run_folder("v");
-    two.settings.model = net();
-    CHECK_STATUS(train_run(ctx, &two, &r), BRASA_BAD_FILE);
+    two.model = net();
+    CHECK_STATUS(train(ctx, &two, &r), BRASA_BAD_FILE);
     CHECK_HAS(brasa_context_error(ctx), "missing");
 }
 
 TEST(freeze)
 {
     heard l;
-    train_result r;
+    brasa_trainer_result r;
     char weights[500];
-    train_options o = plain(&l, run_folder("w"));
-    CHECK_STATUS(train_run(ctx, &o, &r), BRASA_OK);
+    brasa_trainer_options o = plain(&l, run_folder("w"));
+    CHECK_STATUS(train(ctx, &o, &r), BRASA_OK);
     snprintf(weights, sizeof weights, "%s/%s", o.out, WEIGHTS_FILE);
-    train_options tuned = plain(&l, run_folder("v"));
-    tuned.settings.weights = weights;
-    tuned.settings.freeze = "fc1.*, fc2.weight";
-    CHECK_STATUS(train_run(ctx, &tuned, &r), BRASA_OK);
+    brasa_trainer_options tuned = plain(&l, run_folder("v"));
+    tuned.weights = weights;
+    tuned.freeze = "fc1.*, fc2.weight";
+    CHECK_STATUS(train(ctx, &tuned, &r), BRASA_OK);
     CHECK(most_apart(o.out, tuned.out, "fc1.weight", 50 * 16) == 0);
     CHECK(most_apart(o.out, tuned.out, "fc1.bias", 50) == 0);
     CHECK(most_apart(o.out, tuned.out, "fc2.weight", 22 * 50) == 0);
     CHECK(most_apart(o.out, tuned.out, "fc2.bias", 22) > 0);
     CHECK(most_apart(o.out, tuned.out, "fc3.weight", 26 * 22) > 0);
     CASE("no such parameter");
-    tuned.settings.freeze = "fx1.*";
+    tuned.freeze = "fx1.*";
     tuned.out = run_folder("v");
-    CHECK_STATUS(train_run(ctx, &tuned, &r), BRASA_NOT_FOUND);
+    CHECK_STATUS(train(ctx, &tuned, &r), BRASA_NOT_FOUND);
     CHECK_HAS(brasa_context_error(ctx), "no parameter is called 'fx1.*'");
 }

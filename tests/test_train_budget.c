@@ -8,33 +8,33 @@ AROUND_EACH(start, stop)
 TEST(batch_in_parts)
 {
     heard l;
-    train_result r;
+    brasa_trainer_result r;
     const char *whole = run_folder("whole"), *divided = run_folder("divided"), *cut = run_folder("cut");
     char path[300];
     const char *model = picture_net(path, "plain.net", "");
-    train_options o = pictures(&l, whole, model);
-    CHECK_STATUS(train_run(ctx, &o, &r), BRASA_OK);
+    brasa_trainer_options o = pictures(&l, whole, model);
+    CHECK_STATUS(train(ctx, &o, &r), BRASA_OK);
     CHECK_INT(l.parts, 1);
     const int64_t session = l.session, all = l.session + l.loader;
 
     CASE("a budget that is large enough changes nothing");
-    train_options enough = pictures(&l, run_folder("enough"), model);
-    enough.settings.mem = all;
-    CHECK_STATUS(train_run(ctx, &enough, &r), BRASA_OK);
+    brasa_trainer_options enough = pictures(&l, run_folder("enough"), model);
+    enough.memory_limit = all;
+    CHECK_STATUS(train(ctx, &enough, &r), BRASA_OK);
     CHECK(l.parts == 1 && l.session == session && l.session + l.loader <= all);
     CHECK(same_file(whole, enough.out, WEIGHTS_FILE));
 
     CASE("pictures that are kept give way first");
-    train_options less = pictures(&l, run_folder("less"), model);
-    less.settings.mem = all - 28 * 28 * 50;
-    CHECK_STATUS(train_run(ctx, &less, &r), BRASA_OK);
-    CHECK(l.parts == 1 && l.session == session && l.session + l.loader <= less.settings.mem);
+    brasa_trainer_options less = pictures(&l, run_folder("less"), model);
+    less.memory_limit = all - 28 * 28 * 50;
+    CHECK_STATUS(train(ctx, &less, &r), BRASA_OK);
+    CHECK(l.parts == 1 && l.session == session && l.session + l.loader <= less.memory_limit);
     CHECK(same_file(whole, less.out, WEIGHTS_FILE));
 
     CASE("parts");
-    train_options parts = pictures(&l, divided, model);
-    parts.settings.mem = session / 2;
-    CHECK_STATUS(train_run(ctx, &parts, &r), BRASA_OK);
+    brasa_trainer_options parts = pictures(&l, divided, model);
+    parts.memory_limit = session / 2;
+    CHECK_STATUS(train(ctx, &parts, &r), BRASA_OK);
     CHECK(l.parts > 2 && 48 % l.parts == 0);
     CHECK(l.at_once > 48 / l.parts && l.at_once <= 48); /* evaluation needs less */
     CHECK(l.session + l.loader <= session / 2);
@@ -55,12 +55,12 @@ TEST(batch_in_parts)
     }
 
     CASE("stopped in between");
-    train_options first = pictures(&l, cut, model);
-    first.settings.mem = session / 2;
+    brasa_trainer_options first = pictures(&l, cut, model);
+    first.memory_limit = session / 2;
     l.stop_at = 3;
-    CHECK_STATUS(train_run(ctx, &first, &r), BRASA_OK);
-    train_options next = resumed(&l, cut);
-    CHECK_STATUS(train_run(ctx, &next, &r), BRASA_OK);
+    CHECK_STATUS(train(ctx, &first, &r), BRASA_OK);
+    brasa_trainer_options next = resumed(&l, cut);
+    CHECK_STATUS(train(ctx, &next, &r), BRASA_OK);
     CHECK(l.parts > 2);
     CHECK(same_file(divided, cut, WEIGHTS_FILE));
 }
@@ -69,33 +69,33 @@ TEST(batch_in_parts)
 TEST(another_budget_later)
 {
     heard l;
-    train_result r;
+    brasa_trainer_result r;
     const char *whole = run_folder("whole"), *cut = run_folder("cut");
     char path[300];
-    train_options o = pictures(&l, whole, picture_net(path, "plain.net", ""));
-    CHECK_STATUS(train_run(ctx, &o, &r), BRASA_OK);
+    brasa_trainer_options o = pictures(&l, whole, picture_net(path, "plain.net", ""));
+    CHECK_STATUS(train(ctx, &o, &r), BRASA_OK);
     const int64_t all = l.session + l.loader;
-    o.settings.mem = l.session / 2;
+    o.memory_limit = l.session / 2;
     o.out = run_folder("whole");
-    CHECK_STATUS(train_run(ctx, &o, &r), BRASA_OK);
+    CHECK_STATUS(train(ctx, &o, &r), BRASA_OK);
     const int64_t parts = l.parts, session = l.session;
     o.out = cut;
     for (int more = 1; more >= 0; more--) {
         CASE("%s memory", more ? "more" : "less");
         run_folder("cut");
         l = (heard){.stop_at = 3};
-        CHECK_STATUS(train_run(ctx, &o, &r), BRASA_OK);
-        train_options next = resumed(&l, cut);
-        next.settings.mem = more ? all : session;
-        CHECK_STATUS(train_run(ctx, &next, &r), BRASA_OK);
-        CHECK(l.session + l.loader <= next.settings.mem);
+        CHECK_STATUS(train(ctx, &o, &r), BRASA_OK);
+        brasa_trainer_options next = resumed(&l, cut);
+        next.memory_limit = more ? all : session;
+        CHECK_STATUS(train(ctx, &next, &r), BRASA_OK);
+        CHECK(l.session + l.loader <= next.memory_limit);
         CHECK(more ? l.parts == parts : l.parts > parts);
         CHECK(same_file(whole, cut, WEIGHTS_FILE) == (more == 1));
         CHECK(most_apart(whole, cut, "b.weight", 10 * 8 * 13 * 13) < 1e-6);
         CHECK((strstr(l.alarms, "micro-batches now, ") == NULL) == (more == 1));
         run_info i;
         REQUIRE(run_read(ctx, cut, &i) == BRASA_OK);
-        CHECK_INT(i.settings.mem, next.settings.mem);
+        CHECK_INT(i.settings.memory_limit, next.memory_limit);
         run_free(&i);
     }
 }
@@ -104,16 +104,16 @@ TEST(another_budget_later)
 TEST(memory_refusals)
 {
     heard l;
-    train_result r;
+    brasa_trainer_result r;
     char path[300];
-    train_options o = pictures(&l, run_folder("m"), picture_net(path, "norm.net", "batchnorm name=n\n"));
-    CHECK_STATUS(train_run(ctx, &o, &r), BRASA_OK);
-    train_options tight = o;
+    brasa_trainer_options o = pictures(&l, run_folder("m"), picture_net(path, "norm.net", "batchnorm name=n\n"));
+    CHECK_STATUS(train(ctx, &o, &r), BRASA_OK);
+    brasa_trainer_options tight = o;
     const int64_t whole = l.session;
-    tight.settings.mem = whole / 2;
+    tight.memory_limit = whole / 2;
     tight.out = run_folder("m");
     l = (heard){0};
-    CHECK_STATUS(train_run(ctx, &tight, &r), BRASA_BAD_ARGUMENT);
+    CHECK_STATUS(train(ctx, &tight, &r), BRASA_BAD_ARGUMENT);
     double needs = 0, loading = 0, budget = 0, with = 0;
     int most = 0;
     const char *numbers = strstr(brasa_context_error(ctx), " needs ");
@@ -121,36 +121,36 @@ TEST(memory_refusals)
                             " needs %lf MB at batch 48, %lf KB of them for the loader: does not fit %lf MB; the "
                             "largest batch that fits is %d, with %lf MB",
                             &needs, &loading, &budget, &most, &with) == 5);
-    CHECK_CLOSE(budget, (double)tight.settings.mem / 1e6, 0.0051);
+    CHECK_CLOSE(budget, (double)tight.memory_limit / 1e6, 0.0051);
     CHECK(needs > budget && with <= budget && loading > 0 && most < 48);
     CHECK_CLOSE(needs, (double)whole / 1e6 + loading / 1e3, 0.02);
     CHECK_HAS(brasa_context_error(ctx),
               "cannot be split into micro-batches: batchnorm_train 'n' computes with the whole of it");
-    CHECK(l.count[TRAIN_STEP] == 0 && !run_has(tight.out, RUN_FILE));
+    CHECK(l.count[BRASA_ON_STEP] == 0 && !run_has(tight.out, RUN_FILE));
     const char *said = strstr(brasa_context_error(ctx), "the largest batch that fits is ");
     REQUIRE(said);
-    tight.settings.batch = atoi(said + strlen("the largest batch that fits is "));
-    CHECK(tight.settings.batch > 1 && tight.settings.batch < 48);
+    tight.batch = atoi(said + strlen("the largest batch that fits is "));
+    CHECK(tight.batch > 1 && tight.batch < 48);
     CASE("the largest");
-    CHECK_STATUS(train_run(ctx, &tight, &r), BRASA_OK);
-    CHECK(l.session + l.loader <= tight.settings.mem);
+    CHECK_STATUS(train(ctx, &tight, &r), BRASA_OK);
+    CHECK(l.session + l.loader <= tight.memory_limit);
     CASE("one more");
-    tight.settings.batch++;
+    tight.batch++;
     tight.out = run_folder("m");
-    CHECK_STATUS(train_run(ctx, &tight, &r), BRASA_BAD_ARGUMENT);
+    CHECK_STATUS(train(ctx, &tight, &r), BRASA_BAD_ARGUMENT);
     CASE("parts would need more than the whole");
-    train_options few = plain(&l, run_folder("m"));
-    few.settings.batch = 2;
-    CHECK_STATUS(train_run(ctx, &few, &r), BRASA_OK);
-    few.settings.mem = l.session + l.loader - 1;
+    brasa_trainer_options few = plain(&l, run_folder("m"));
+    few.batch = 2;
+    CHECK_STATUS(train(ctx, &few, &r), BRASA_OK);
+    few.memory_limit = l.session + l.loader - 1;
     few.out = run_folder("m");
-    CHECK_STATUS(train_run(ctx, &few, &r), BRASA_BAD_ARGUMENT);
+    CHECK_STATUS(train(ctx, &few, &r), BRASA_BAD_ARGUMENT);
     CHECK_HAS(brasa_context_error(ctx), "the largest batch that fits is 1, ");
     CHECK_HAS(brasa_context_error(ctx), "micro-batches do not fit either");
     CASE("nothing fits");
-    train_options none = pictures(&l, run_folder("m"), picture_net(path, "plain.net", ""));
-    none.settings.mem = 10000;
-    CHECK_STATUS(train_run(ctx, &none, &r), BRASA_BAD_ARGUMENT);
+    brasa_trainer_options none = pictures(&l, run_folder("m"), picture_net(path, "plain.net", ""));
+    none.memory_limit = 10000;
+    CHECK_STATUS(train(ctx, &none, &r), BRASA_BAD_ARGUMENT);
     CHECK_HAS(brasa_context_error(ctx), "not even one sample fits");
 }
 
@@ -158,7 +158,7 @@ TEST(memory_refusals)
 TEST(evaluation_within_a_budget)
 {
     heard l;
-    train_result r;
+    brasa_trainer_result r;
     char path[300];
     pool p = {.ctx = ctx};
     metrics m;
@@ -166,8 +166,8 @@ TEST(evaluation_within_a_budget)
     static int32_t list[130];
     for (int i = 0; i < 130; i++)
         list[i] = i;
-    train_options o = pictures(&l, run_folder("e"), picture_net(path, "norm.net", "batchnorm name=n\n"));
-    CHECK_STATUS(train_run(ctx, &o, &r), BRASA_OK);
+    brasa_trainer_options o = pictures(&l, run_folder("e"), picture_net(path, "norm.net", "batchnorm name=n\n"));
+    CHECK_STATUS(train(ctx, &o, &r), BRASA_OK);
     REQUIRE(metrics_init(&m, &p, 10) == BRASA_OK);
     int64_t mem = 0, need = 0;
     for (int i = 0; i < 3; i++) {

@@ -12,31 +12,31 @@ typedef struct watcher {
     int most;    /* answers that were waiting when a step was told */
 } watcher;
 
-static void watch_queue(void *user, const train_event *e)
+static bool watch_queue(void *user, const brasa_progress *p)
 {
     watcher *w = user;
-    if (e->kind == TRAIN_STEP && pending_count(e->training->unit.pending) > w->most)
-        w->most = pending_count(e->training->unit.pending);
-    listen_to(user, e);
+    if (p->event == BRASA_ON_STEP && pending_count(p->trainer->unit.pending) > w->most)
+        w->most = pending_count(p->trainer->unit.pending);
+    return listen_to(user, p);
 }
 
 TEST(steps_are_started_before_the_last_ones_are_answered)
 {
     DEVICE_OR_SKIP();
-    train_figures last[2] = {{0}};
+    brasa_epoch last[2] = {{0}};
     static const char *const devices[] = {"cpu", "cuda"};
     const char *runs[2] = {run_folder("cpu"), run_folder("cuda")};
     for (int i = 0; i < 2; i++) {
         CASE("%s", devices[i]);
         start_on(devices[i]);
         watcher w = {.most = 0};
-        train_result r;
-        train_options o = plain(&w.heard, runs[i]);
-        o.watch = watch_queue;
-        CHECK_STATUS(train_run(ctx, &o, &r), BRASA_OK);
+        brasa_trainer_result r;
+        brasa_trainer_options o = plain(&w.heard, runs[i]);
+        o.progress = watch_queue;
+        CHECK_STATUS(train(ctx, &o, &r), BRASA_OK);
         CHECK_INT(w.most, i ? DEVICE_MOST_PENDING : 0);
-        CHECK_INT(w.heard.count[TRAIN_STEP], 3 * 8);
-        CHECK_INT(w.heard.count[TRAIN_SAVED], 4);
+        CHECK_INT(w.heard.count[BRASA_ON_STEP], 3 * 8);
+        CHECK_INT(w.heard.count[BRASA_ON_SAVE], 4);
         if (!device_wanted()) /* a real one makes its record of a program's second run */
             CHECK_INT(w.heard.greedy, 0);
         last[i] = w.heard.last;
@@ -57,11 +57,11 @@ TEST(warnings_are_told_once)
 {
     HOST_OR_SKIP();
     heard l;
-    train_result r;
+    brasa_trainer_result r;
     setenv("FAKE_CUDA_WARNING", "it takes longer", 1);
     start_on("cuda");
-    train_options o = plain(&l, run_folder("warned"));
-    CHECK_STATUS(train_run(ctx, &o, &r), BRASA_OK);
+    brasa_trainer_options o = plain(&l, run_folder("warned"));
+    CHECK_STATUS(train(ctx, &o, &r), BRASA_OK);
     CHECK_HAS(l.notes, "it takes longer");
     CHECK(!strstr(strstr(l.notes, "longer") + 1, "longer"));
     stop();
@@ -77,10 +77,10 @@ TEST(rates)
     for (int i = 0; i < 2; i++) {
         start_on(devices[i]);
         heard l;
-        train_result r;
-        train_options o = plain(&l, run_folder(i ? "cuda" : "cpu"));
-        o.settings.schedule = "cosine";
-        CHECK_STATUS(train_run(ctx, &o, &r), BRASA_OK);
+        brasa_trainer_result r;
+        brasa_trainer_options o = plain(&l, run_folder(i ? "cuda" : "cpu"));
+        o.schedule = "cosine";
+        CHECK_STATUS(train(ctx, &o, &r), BRASA_OK);
         rates[i] = l.last.learning_rate;
         stop();
     }
@@ -92,18 +92,18 @@ TEST(stopped_and_gone_on)
     DEVICE_OR_SKIP();
     start_on("cuda");
     heard l;
-    train_result r;
-    train_options whole = plain(&l, run_folder("whole"));
-    CHECK_STATUS(train_run(ctx, &whole, &r), BRASA_OK);
+    brasa_trainer_result r;
+    brasa_trainer_options whole = plain(&l, run_folder("whole"));
+    CHECK_STATUS(train(ctx, &whole, &r), BRASA_OK);
     for (int at = 1; at < 3 * 8; at += 5) {
         CASE("after %d steps", at);
-        train_options o = plain(&l, run_folder("stopped"));
+        brasa_trainer_options o = plain(&l, run_folder("stopped"));
         l.stop_at = at;
-        CHECK_STATUS(train_run(ctx, &o, &r), BRASA_OK);
+        CHECK_STATUS(train(ctx, &o, &r), BRASA_OK);
         CHECK(r.stopped);
-        CHECK(l.count[TRAIN_STEP] >= at && l.count[TRAIN_STEP] <= at + DEVICE_MOST_PENDING);
-        train_options on = resumed(&l, o.out);
-        CHECK_STATUS(train_run(ctx, &on, &r), BRASA_OK);
+        CHECK(l.count[BRASA_ON_STEP] >= at && l.count[BRASA_ON_STEP] <= at + DEVICE_MOST_PENDING);
+        brasa_trainer_options on = resumed(&l, o.out);
+        CHECK_STATUS(train(ctx, &on, &r), BRASA_OK);
         CHECK(!r.stopped);
         CHECK(same_file(whole.out, o.out, WEIGHTS_FILE));
         CHECK(same_file(whole.out, o.out, CHECKPOINT_FILE));
@@ -117,12 +117,12 @@ TEST(saved_after_each_step)
     DEVICE_OR_SKIP();
     start_on("cuda");
     heard l;
-    train_result r;
-    train_options o = plain(&l, run_folder("whole")), often = plain(&l, run_folder("often"));
-    CHECK_STATUS(train_run(ctx, &o, &r), BRASA_OK);
-    often.settings.save_every = 1e-9;
-    CHECK_STATUS(train_run(ctx, &often, &r), BRASA_OK);
-    CHECK(l.count[TRAIN_SAVED] > 3 * 8 / (DEVICE_MOST_PENDING + 1));
+    brasa_trainer_result r;
+    brasa_trainer_options o = plain(&l, run_folder("whole")), often = plain(&l, run_folder("often"));
+    CHECK_STATUS(train(ctx, &o, &r), BRASA_OK);
+    often.save_every = 1e-9;
+    CHECK_STATUS(train(ctx, &often, &r), BRASA_OK);
+    CHECK(l.count[BRASA_ON_SAVE] > 3 * 8 / (DEVICE_MOST_PENDING + 1));
     CHECK(same_file(o.out, often.out, WEIGHTS_FILE));
     stop();
 }
@@ -139,13 +139,13 @@ TEST(numbers_that_are_not_finite)
         CASE("%s", devices[i]);
         start_on(devices[i]);
         heard l;
-        train_result r;
-        train_options o = plain(&l, run_folder("bad"));
-        o.settings.model = in_folder("deep.net");
-        write_file(o.settings.model, deep, sizeof deep - 1);
-        o.settings.optimizer = "sgd lr=1000000 momentum=0.9";
-        o.settings.keep = "last";
-        CHECK_STATUS(train_run(ctx, &o, &r), BRASA_WRONG_STATE);
+        brasa_trainer_result r;
+        brasa_trainer_options o = plain(&l, run_folder("bad"));
+        o.model = in_folder("deep.net");
+        write_file(o.model, deep, sizeof deep - 1);
+        o.optimizer = "sgd lr=1000000 momentum=0.9";
+        o.keep = "last";
+        CHECK_STATUS(train(ctx, &o, &r), BRASA_WRONG_STATE);
         snprintf(said[i], sizeof said[i], "%.900s", brasa_context_error(ctx));
         CHECK_HAS(said[i], "not finite");
         CHECK(run_has(o.out, CHECKPOINT_FILE) && run_has(o.out, RESULT_FILE));
@@ -193,14 +193,14 @@ TEST(batches_in_parts)
     DEVICE_OR_SKIP();
     start_on("cuda");
     heard l;
-    train_result r;
+    brasa_trainer_result r;
     char path[300];
-    train_options o = pictures(&l, run_folder("whole"), picture_net(path, "p.net", ""));
-    CHECK_STATUS(train_run(ctx, &o, &r), BRASA_OK);
+    brasa_trainer_options o = pictures(&l, run_folder("whole"), picture_net(path, "p.net", ""));
+    CHECK_STATUS(train(ctx, &o, &r), BRASA_OK);
     const int64_t session = l.session;
-    train_options parts = pictures(&l, run_folder("parts"), path);
-    parts.settings.mem = session * 3 / 4;
-    CHECK_STATUS(train_run(ctx, &parts, &r), BRASA_OK);
+    brasa_trainer_options parts = pictures(&l, run_folder("parts"), path);
+    parts.memory_limit = session * 3 / 4;
+    CHECK_STATUS(train(ctx, &parts, &r), BRASA_OK);
     CHECK(l.parts > 1);
     CHECK(most_apart(o.out, parts.out, "b.weight", 10 * 8 * 13 * 13) <= ROUNDING);
     stop();
@@ -211,12 +211,13 @@ typedef struct evaluation {
     int most; /* of them that were waiting when a batch was about to begin */
 } evaluation;
 
-static bool watch_evaluation(void *user)
+static bool watch_evaluation(void *user, int64_t done, int64_t total)
 {
     evaluation *e = user;
+    CHECK(done < total);
     const int waiting = pending_count(e->pending);
     e->most = waiting > e->most ? waiting : e->most;
-    return false;
+    return true;
 }
 
 /* One batch after the other, each waited for. */
@@ -277,9 +278,9 @@ TEST(batches_are_evaluated_before_the_last_ones_are_counted)
     DEVICE_OR_SKIP();
     start_on("cuda");
     heard l;
-    train_result r;
-    train_options o = plain(&l, run_folder("measured"));
-    CHECK_STATUS(train_run(ctx, &o, &r), BRASA_OK);
+    brasa_trainer_result r;
+    brasa_trainer_options o = plain(&l, run_folder("measured"));
+    CHECK_STATUS(train(ctx, &o, &r), BRASA_OK);
     for (const device_row *row = device_wanted_rows(); row->name; row++) {
         CASE("%s", row->name);
         measure_twice(o.out, device_wanted() ? row->name : NULL);
@@ -295,13 +296,13 @@ typedef struct updates {
     char text[4000];
 } updates;
 
-static void watch_updates(void *user, const train_event *e)
+static bool watch_updates(void *user, const brasa_progress *p)
 {
     updates *u = user;
-    if (e->kind == TRAIN_PROFILE) {
-        const program *p = session_program(e->training->unit.session, true, 50);
-        for (int i = 0; i < p->nsteps; i++) {
-            const step *s = &p->steps[i];
+    if (p->event == BRASA_ON_PROFILE) {
+        const program *of = session_program(p->trainer->unit.session, true, 50);
+        for (int i = 0; i < of->nsteps; i++) {
+            const step *s = &of->steps[i];
             const int64_t time = s->runs ? s->nanoseconds / s->runs : 0;
             if (strncmp(s->kernel->name, "sgd", 3) != 0)
                 continue;
@@ -309,9 +310,9 @@ static void watch_updates(void *user, const train_event *e)
             u->nodes++;
             u->nanoseconds += time;
         }
-        snprintf(u->text, sizeof u->text, "%s", e->text);
+        snprintf(u->text, sizeof u->text, "%s", p->text);
     }
-    listen_to(user, e);
+    return listen_to(user, p);
 }
 
 /* What a step starts together is timed together, and each node has its share of it by what it reads and writes. */
@@ -320,11 +321,11 @@ TEST(updates_are_timed_as_they_run)
     DEVICE_OR_SKIP();
     start_on("cuda");
     updates u = {.nodes = 0};
-    train_result r;
-    train_options o = plain(&u.heard, run_folder("profiled"));
-    o.watch = watch_updates;
+    brasa_trainer_result r;
+    brasa_trainer_options o = plain(&u.heard, run_folder("profiled"));
+    o.progress = watch_updates;
     o.profile = 4;
-    CHECK_STATUS(train_run(ctx, &o, &r), BRASA_OK);
+    CHECK_STATUS(train(ctx, &o, &r), BRASA_OK);
     CHECK(u.nodes >= 4);
     CHECK_HAS(u.text, "sgd");
     if (!device_wanted()) { /* whose launches take a microsecond each; shares are cut to whole nanoseconds */
@@ -578,11 +579,11 @@ typedef struct chooser {
     int choosing;
 } chooser;
 
-static void watch_choosing(void *user, const train_event *e)
+static bool watch_choosing(void *user, const brasa_progress *p)
 {
-    if (e->kind == TRAIN_STEP)
-        ((chooser *)user)->choosing = (int)e->training->unit.session->choosing;
-    listen_to(user, e);
+    if (p->event == BRASA_ON_STEP)
+        ((chooser *)user)->choosing = (int)p->trainer->unit.session->choosing;
+    return listen_to(user, p);
 }
 
 /* What would be forgotten is not timed, as on the CPU: the next run would choose otherwise. */
@@ -604,11 +605,11 @@ TEST(engines_that_cannot_be_kept_are_not_timed)
         CASE("%s", rows[i].what);
         start_on("cuda");
         chooser c = {.choosing = -1};
-        train_result r;
-        train_options o = plain(&c.heard, run_folder(i == 0 ? "kept" : i == 1 ? "nowhere" : "unwritable"));
-        o.watch = watch_choosing;
+        brasa_trainer_result r;
+        brasa_trainer_options o = plain(&c.heard, run_folder(i == 0 ? "kept" : i == 1 ? "nowhere" : "unwritable"));
+        o.progress = watch_choosing;
         o.tuning = &rows[i].tuning;
-        CHECK_STATUS(train_run(ctx, &o, &r), BRASA_OK);
+        CHECK_STATUS(train(ctx, &o, &r), BRASA_OK);
         CHECK_INT(c.choosing, (int)rows[i].expected);
         stop();
     }
@@ -629,19 +630,19 @@ TEST(figures_of_the_gpu)
 {
     HOST_OR_SKIP();
     heard l;
-    train_result r;
+    brasa_trainer_result r;
     start_on("cuda");
-    train_options o = plain(&l, run_folder("figures"));
+    brasa_trainer_options o = plain(&l, run_folder("figures"));
     CASE("read");
     setenv("BRASA_NVML", TEST_FAKE_FOLDER "/libnvidia-ml.so.1", 1);
-    CHECK_STATUS(train_run(ctx, &o, &r), BRASA_OK);
+    CHECK_STATUS(train(ctx, &o, &r), BRASA_OK);
     CHECK_CLOSE(l.last.gpu_memory, 12.0 * (1 << 30), 0);
     CHECK_CLOSE(l.last.gpu_utilization, 37, 0);
     check_record(o.out, EPOCHS_FILE, "\"gpu_memory_bytes\":12884901888");
     check_record(o.out, EPOCHS_FILE, "\"gpu_utilization\":37");
     check_record(o.out, REPORT_FILE, "GPU utilization");
     pool p = {.ctx = ctx};
-    train_figures *f;
+    brasa_epoch *f;
     int epochs;
     CHECK_STATUS(run_epochs_read(&p, o.out, &f, &epochs), BRASA_OK);
     CHECK(epochs == 3 && f[2].gpu_utilization == 37);
@@ -649,21 +650,21 @@ TEST(figures_of_the_gpu)
     CASE("memory alone");
     setenv("FAKE_NVML_FAILS", "utilization", 1);
     o = plain(&l, run_folder("memory"));
-    CHECK_STATUS(train_run(ctx, &o, &r), BRASA_OK);
+    CHECK_STATUS(train(ctx, &o, &r), BRASA_OK);
     CHECK_CLOSE(l.last.gpu_memory, 12.0 * (1 << 30), 0);
     CHECK(isnan(l.last.gpu_utilization));
     check_record(o.out, REPORT_FILE, "not readable: NVML says of the utilization: Not Supported");
     CASE("utilization alone");
     setenv("FAKE_NVML_FAILS", "memory", 1);
     o = plain(&l, run_folder("busy"));
-    CHECK_STATUS(train_run(ctx, &o, &r), BRASA_OK);
+    CHECK_STATUS(train(ctx, &o, &r), BRASA_OK);
     CHECK(isnan(l.last.gpu_memory));
     CHECK_CLOSE(l.last.gpu_utilization, 37, 0);
     unsetenv("FAKE_NVML_FAILS");
     CASE("not readable");
     setenv("BRASA_NVML", "off", 1);
     o = plain(&l, run_folder("none"));
-    CHECK_STATUS(train_run(ctx, &o, &r), BRASA_OK);
+    CHECK_STATUS(train(ctx, &o, &r), BRASA_OK);
     CHECK(isnan(l.last.gpu_memory) && isnan(l.last.gpu_utilization));
     check_record(o.out, RUN_FILE, "not readable: BRASA_NVML is off");
     check_record(o.out, REPORT_FILE, "not readable: BRASA_NVML is off");
@@ -671,7 +672,7 @@ TEST(figures_of_the_gpu)
     CASE("nothing of it on the CPU");
     start_on("cpu");
     o = plain(&l, run_folder("cpu"));
-    CHECK_STATUS(train_run(ctx, &o, &r), BRASA_OK);
+    CHECK_STATUS(train(ctx, &o, &r), BRASA_OK);
     size_t bytes = 0;
     char *all = file_of(o.out, EPOCHS_FILE, &bytes);
     CHECK(all && !memmem(all, bytes, "gpu", 3));

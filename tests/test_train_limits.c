@@ -49,25 +49,25 @@ static const char *two_classes(const char *name, bool apart)
 TEST(class_weights)
 {
     heard l;
-    train_result r;
+    brasa_trainer_result r;
     const char *balanced = run_folder("balanced"), *equal = run_folder("equal"), *given = run_folder("given");
-    train_options o = plain(&l, balanced);
-    o.settings.data = labelled("rare.csv", "ABAA");
-    o.settings.split = "all";
-    o.settings.class_weights = "balanced";
-    CHECK_STATUS(train_run(ctx, &o, &r), BRASA_OK);
+    brasa_trainer_options o = plain(&l, balanced);
+    o.data = labelled("rare.csv", "ABAA");
+    o.split = "all";
+    o.class_weights = "balanced";
+    CHECK_STATUS(train(ctx, &o, &r), BRASA_OK);
     size_t bytes;
     char *text = file_of(balanced, RUN_FILE, &bytes);
     CHECK_HAS(text, "\"class_weights\":\"balanced\""); /* 52 samples, 39 and 13 of each */
     CHECK_HAS(text, "\"class_weights\":[0.66666");
     free(text);
-    o.settings.class_weights = "0.666666687,2";
+    o.class_weights = "0.666666687,2";
     o.out = given;
-    CHECK_STATUS(train_run(ctx, &o, &r), BRASA_OK);
+    CHECK_STATUS(train(ctx, &o, &r), BRASA_OK);
     CHECK(same_file(balanced, given, WEIGHTS_FILE));
-    o.settings.class_weights = NULL;
+    o.class_weights = NULL;
     o.out = equal;
-    CHECK_STATUS(train_run(ctx, &o, &r), BRASA_OK);
+    CHECK_STATUS(train(ctx, &o, &r), BRASA_OK);
     CHECK(!same_file(balanced, equal, WEIGHTS_FILE));
     static const char *const wrong[][2] = {{"1,2,3", "2 classes, but 3 numbers"},
                                            {"1", "2 classes, but 1 numbers"},
@@ -80,9 +80,9 @@ TEST(class_weights)
                                            {"balance", "got 'balance'"}};
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         CASE("%s", wrong[i][0]);
-        o.settings.class_weights = wrong[i][0];
+        o.class_weights = wrong[i][0];
         o.out = run_folder("refused");
-        CHECK_STATUS(train_run(ctx, &o, &r), BRASA_BAD_ARGUMENT);
+        CHECK_STATUS(train(ctx, &o, &r), BRASA_BAD_ARGUMENT);
         CHECK_HAS(brasa_context_error(ctx), wrong[i][1]);
     }
 }
@@ -90,62 +90,62 @@ TEST(class_weights)
 TEST(alarms)
 {
     heard l;
-    train_result r;
+    brasa_trainer_result r;
     CASE("a rate that the dialect makes useless");
-    train_options o = plain(&l, run_folder("alarm"));
-    o.settings.optimizer = "adadelta";
-    o.settings.dialect = "tfkeras";
-    CHECK_STATUS(train_run(ctx, &o, &r), BRASA_OK);
+    brasa_trainer_options o = plain(&l, run_folder("alarm"));
+    o.optimizer = "adadelta";
+    o.dialect = "tfkeras";
+    CHECK_STATUS(train(ctx, &o, &r), BRASA_OK);
     CHECK_HAS(l.alarms, "Adadelta with a rate of 0.001 (the default of the dialect 'tfkeras' is 0.001)");
     CHECK_HAS(l.alarms, "no better than guessing");
     size_t bytes;
     char *result = file_of(o.out, RESULT_FILE, &bytes);
     CHECK_HAS(result, "Adadelta with a rate");
     free(result);
-    o.settings.dialect = "keras2";
+    o.dialect = "keras2";
     o.out = run_folder("alarm");
     l = (heard){0};
-    CHECK_STATUS(train_run(ctx, &o, &r), BRASA_OK);
+    CHECK_STATUS(train(ctx, &o, &r), BRASA_OK);
     CHECK(!strstr(l.alarms, "Adadelta"));
     CASE("one class only");
-    train_options one = plain(&l, run_folder("alarm"));
-    one.settings.data = labelled("one.csv", "A");
-    one.settings.split = "all";
-    CHECK_STATUS(train_run(ctx, &one, &r), BRASA_BAD_ARGUMENT);
+    brasa_trainer_options one = plain(&l, run_folder("alarm"));
+    one.data = labelled("one.csv", "A");
+    one.split = "all";
+    CHECK_STATUS(train(ctx, &one, &r), BRASA_BAD_ARGUMENT);
     CHECK_HAS(brasa_context_error(ctx), "there is nothing to learn");
     CHECK(!run_has(one.out, RUN_FILE));
     CASE("a class that is missing from a part");
-    train_options missing = plain(&l, run_folder("alarm"));
-    missing.settings.data = labelled("many.csv", "BAAAAAAAAAAAA");
-    missing.settings.no_shuffle = missing.settings.no_stratify = true;
-    missing.settings.split = "99/1"; /* the last of 169, none a B */
-    CHECK_STATUS(train_run(ctx, &missing, &r), BRASA_OK);
+    brasa_trainer_options missing = plain(&l, run_folder("alarm"));
+    missing.data = labelled("many.csv", "BAAAAAAAAAAAA");
+    missing.no_shuffle = missing.no_stratify = true;
+    missing.split = "99/1"; /* the last of 169, none a B */
+    CHECK_STATUS(train(ctx, &missing, &r), BRASA_OK);
     CHECK_HAS(l.alarms, "the class 'B' is not among the samples to test on");
-    missing.settings.split = "3/97"; /* five samples train: ABABA */
+    missing.split = "3/97"; /* five samples train: ABABA */
     missing.out = run_folder("alarm");
-    missing.settings.data = labelled("many.csv", "ABABABABABCDD");
-    CHECK_STATUS(train_run(ctx, &missing, &r), BRASA_OK);
+    missing.data = labelled("many.csv", "ABABABABABCDD");
+    CHECK_STATUS(train(ctx, &missing, &r), BRASA_OK);
     CHECK_HAS(l.alarms, "2 classes, 'C' the first, are not among the samples to train on");
     CASE("after a quarter of the epochs, and at the end");
-    train_options slow = plain(&l, run_folder("alarm"));
-    slow.settings.optimizer = "sgd lr=1e-12";
-    slow.settings.epochs = 12;
-    CHECK_STATUS(train_run(ctx, &slow, &r), BRASA_OK);
-    CHECK_INT(l.count[TRAIN_ALARM], 2);
+    brasa_trainer_options slow = plain(&l, run_folder("alarm"));
+    slow.optimizer = "sgd lr=1e-12";
+    slow.epochs = 12;
+    CHECK_STATUS(train(ctx, &slow, &r), BRASA_OK);
+    CHECK_INT(l.count[BRASA_ON_WARNING], 2);
     CHECK_HAS(l.alarms, "after epoch 3 the accuracy is ");
     CHECK_HAS(l.alarms, "after epoch 12 the accuracy is ");
     CASE("few samples, all right");
-    train_options few = plain(&l, run_folder("alarm"));
-    few.settings.data = two_classes("few.csv", true);
-    few.settings.split = "80/20"; /* 8 test: 7 A and a B */
-    few.settings.optimizer = "adam lr=0.05";
-    few.settings.epochs = 20;
-    CHECK_STATUS(train_run(ctx, &few, &r), BRASA_OK);
+    brasa_trainer_options few = plain(&l, run_folder("alarm"));
+    few.data = two_classes("few.csv", true);
+    few.split = "80/20"; /* 8 test: 7 A and a B */
+    few.optimizer = "adam lr=0.05";
+    few.epochs = 20;
+    CHECK_STATUS(train(ctx, &few, &r), BRASA_OK);
     CHECK_CLOSE(l.last.test_accuracy, 1, 0);
     CHECK_TEXT(l.alarms, "");
     few.out = run_folder("alarm");
-    few.settings.data = two_classes("few.csv", false);
-    CHECK_STATUS(train_run(ctx, &few, &r), BRASA_OK);
+    few.data = two_classes("few.csv", false);
+    CHECK_STATUS(train(ctx, &few, &r), BRASA_OK);
     CHECK_HAS(l.alarms, "gives 87.50 %, with luck 93.75 %)");
 }
 
@@ -164,26 +164,26 @@ static int count_in(const char *run, const char *name, const char *part)
 TEST(alarms_stay)
 {
     heard l;
-    train_result r;
+    brasa_trainer_result r;
     CASE("a run that goes on");
-    train_options o = plain(&l, run_folder("stay"));
-    o.settings.optimizer = "sgd lr=1e-12";
-    o.settings.epochs = 12;
+    brasa_trainer_options o = plain(&l, run_folder("stay"));
+    o.optimizer = "sgd lr=1e-12";
+    o.epochs = 12;
     l.stop_at = 40;
-    CHECK_STATUS(train_run(ctx, &o, &r), BRASA_OK);
+    CHECK_STATUS(train(ctx, &o, &r), BRASA_OK);
     CHECK(r.stopped);
-    train_options next = resumed(&l, o.out);
-    CHECK_STATUS(train_run(ctx, &next, &r), BRASA_OK);
+    brasa_trainer_options next = resumed(&l, o.out);
+    CHECK_STATUS(train(ctx, &next, &r), BRASA_OK);
     CHECK_INT(count_in(o.out, RESULT_FILE, "after epoch 3 the accuracy is "), 1);
     CHECK_INT(count_in(o.out, RESULT_FILE, "after epoch 12 the accuracy is "), 1);
     CHECK_INT(count_in(o.out, REPORT_FILE, "after epoch 3 the accuracy is "), 1);
     CASE("folds");
     o = plain(&l, run_folder("stay"));
-    o.settings.optimizer = "adadelta lr=1e-12";
-    o.settings.epochs = 1;
-    o.settings.split = NULL;
-    o.settings.folds = 2;
-    CHECK_STATUS(train_run(ctx, &o, &r), BRASA_OK);
+    o.optimizer = "adadelta lr=1e-12";
+    o.epochs = 1;
+    o.split = NULL;
+    o.folds = 2;
+    CHECK_STATUS(train(ctx, &o, &r), BRASA_OK);
     for (int turn = 0; turn < 2; turn++) {
         CHECK_INT(count_in(o.out, "fold-02/" RESULT_FILE, "Adadelta"), 1);
         CHECK_INT(count_in(o.out, "fold-02/" RESULT_FILE, "guessing"), 1);
@@ -192,14 +192,14 @@ TEST(alarms_stay)
         CHECK_INT(count_in(o.out, RESULT_FILE, "Adadelta"), 2);
         CHECK_INT(count_in(o.out, REPORT_FILE, "fold 2: after epoch 1"), 1);
         next.resume = o.out;
-        CHECK_STATUS(train_run(ctx, &next, &r), BRASA_OK);
+        CHECK_STATUS(train(ctx, &next, &r), BRASA_OK);
     }
     CASE("a run that stops early");
     o = plain(&l, run_folder("stay"));
-    o.settings.optimizer = "sgd lr=1e-12";
-    o.settings.epochs = 8;
-    o.settings.patience = 2;
-    CHECK_STATUS(train_run(ctx, &o, &r), BRASA_OK);
+    o.optimizer = "sgd lr=1e-12";
+    o.epochs = 8;
+    o.patience = 2;
+    CHECK_STATUS(train(ctx, &o, &r), BRASA_OK);
     CHECK_INT(l.last.epoch, 3);
     CHECK_HAS(l.alarms, "after epoch 3 the accuracy is ");
 }
@@ -231,22 +231,22 @@ static const char *put_digits(const unsigned char *labels, int count)
 TEST(labels_out_of_range)
 {
     heard l;
-    train_result r;
+    brasa_trainer_result r;
     char path[300];
     unsigned char labels[40];
     for (int i = 0; i < 40; i++)
         labels[i] = (unsigned char)(i % 3);
     CASE("a stray one in an IDX file");
     labels[7] = 200;
-    train_options o = pictures(&l, run_folder("range"), picture_net(path, "plain.net", ""));
-    o.settings.data = put_digits(labels, 40);
-    o.settings.split = "all";
-    CHECK_STATUS(train_run(ctx, &o, &r), BRASA_BAD_FILE);
+    brasa_trainer_options o = pictures(&l, run_folder("range"), picture_net(path, "plain.net", ""));
+    o.data = put_digits(labels, 40);
+    o.split = "all";
+    CHECK_STATUS(train(ctx, &o, &r), BRASA_BAD_FILE);
     CHECK_HAS(brasa_context_error(ctx), "byte 15: the label 200, but there are only 4 different ones");
     CASE("one that may be right");
     labels[7] = 5;
-    o.settings.data = put_digits(labels, 40);
-    CHECK_STATUS(train_run(ctx, &o, &r), BRASA_OK);
+    o.data = put_digits(labels, 40);
+    CHECK_STATUS(train(ctx, &o, &r), BRASA_OK);
     CHECK_HAS(l.alarms, "2 classes, '3' the first, are not among the samples to train on");
     CASE("other classes than the run's");
     labels[7] = 3;
@@ -259,34 +259,34 @@ TEST(labels_out_of_range)
     static const char fixed[] = "x = input 16\nz = dense $x 4\noutput logits\ny = labels 4\n"
                                 "a = accuracy $z $y\noutput accuracy\n"
                                 "l = softmax_cross_entropy $z $y\nloss\n";
-    train_options table = plain(&l, run_folder("range"));
-    table.settings.model = in_folder("fixed.net");
-    write_file(table.settings.model, fixed, sizeof fixed - 1);
-    table.settings.data = labelled("five.csv", "ABCDE");
-    CHECK(train_run(ctx, &table, &r) != BRASA_OK);
+    brasa_trainer_options table = plain(&l, run_folder("range"));
+    table.model = in_folder("fixed.net");
+    write_file(table.model, fixed, sizeof fixed - 1);
+    table.data = labelled("five.csv", "ABCDE");
+    CHECK(train(ctx, &table, &r) != BRASA_OK);
     CHECK_HAS(brasa_context_error(ctx), "fixed.net: has no classify line whose 5 classes could be chosen");
     CASE("fewer in a file of weights");
-    train_options few = plain(&l, run_folder("range")), more = plain(&l, run_folder("range2"));
-    few.settings.data = labelled("two.csv", "AB");
-    CHECK_STATUS(train_run(ctx, &few, &r), BRASA_OK);
+    brasa_trainer_options few = plain(&l, run_folder("range")), more = plain(&l, run_folder("range2"));
+    few.data = labelled("two.csv", "AB");
+    CHECK_STATUS(train(ctx, &few, &r), BRASA_OK);
     snprintf(path, sizeof path, "%s/%s", few.out, WEIGHTS_FILE);
-    more.settings.weights = path;
-    CHECK_STATUS(train_run(ctx, &more, &r), BRASA_OK);
+    more.weights = path;
+    CHECK_STATUS(train(ctx, &more, &r), BRASA_OK);
     CHECK_HAS(l.notes, "'fc3.weight' (2x22 F32, not 26x22 F32)");
 }
 
 TEST(numbers_that_are_not_finite)
 {
     heard l;
-    train_result r;
+    brasa_trainer_result r;
     static const char deep[] = "input 16\ndense 9 name=a\ndense 9 name=c\ndense 9 name=d\ndense 9 name=e\n"
                                "classify 26 name=b\n"; /* five factors of a rate: too much for a float */
-    train_options o = plain(&l, run_folder("nan"));
-    o.settings.model = in_folder("deep.net");
-    write_file(o.settings.model, deep, sizeof deep - 1);
-    o.settings.optimizer = "sgd lr=1000000 momentum=0.9";
-    o.settings.keep = "last";
-    CHECK_STATUS(train_run(ctx, &o, &r), BRASA_WRONG_STATE);
+    brasa_trainer_options o = plain(&l, run_folder("nan"));
+    o.model = in_folder("deep.net");
+    write_file(o.model, deep, sizeof deep - 1);
+    o.optimizer = "sgd lr=1000000 momentum=0.9";
+    o.keep = "last";
+    CHECK_STATUS(train(ctx, &o, &r), BRASA_WRONG_STATE);
     CHECK(strstr(brasa_context_error(ctx), ": the loss is not a number; ") ||
           strstr(brasa_context_error(ctx), ": the loss is infinite; "));
     CHECK_TEXT(l.alarms, ""); /* the error tells it */
@@ -296,10 +296,10 @@ TEST(numbers_that_are_not_finite)
     char said[ERROR_TEXT_SIZE];
     snprintf(said, sizeof said, "%s", strstr(brasa_context_error(ctx), "layer '"));
     *strchr(said, ')') = '\0';
-    train_options parts = o;
+    brasa_trainer_options parts = o;
     parts.out = run_folder("nan-parts");
-    parts.settings.mem = l.session + l.loader - 1;
-    CHECK_STATUS(train_run(ctx, &parts, &r), BRASA_WRONG_STATE);
+    parts.memory_limit = l.session + l.loader - 1;
+    CHECK_STATUS(train(ctx, &parts, &r), BRASA_WRONG_STATE);
     CHECK(l.parts > 1);
     CHECK_HAS(brasa_context_error(ctx), said);
     run_outcome outcome;
@@ -323,7 +323,7 @@ TEST(refusals)
 {
     static const struct {
         const char *name;
-        train_settings settings;
+        brasa_trainer_options settings;
         const char *said;
     } rows[] = {
         {"shapes", {.model = "mnist_cnn", .data = "synth:letter,n=52"}, "mnist_cnn takes 1x28x28"},
@@ -341,19 +341,21 @@ TEST(refusals)
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         heard l = {0};
-        train_result r;
+        brasa_trainer_result r;
         CASE("%s", rows[i].name);
-        train_options o = {
-            .settings = rows[i].settings, .out = run_folder("refused"), .watch = listen_to, .user = &l};
-        CHECK(train_run(ctx, &o, &r) != BRASA_OK);
+        brasa_trainer_options o = rows[i].settings;
+        o.out = run_folder("refused");
+        o.progress = listen_to;
+        o.user = &l;
+        CHECK(train(ctx, &o, &r) != BRASA_OK);
         CHECK_HAS(brasa_context_error(ctx), rows[i].said);
-        CHECK_INT(l.count[TRAIN_STEP], 0);
+        CHECK_INT(l.count[BRASA_ON_STEP], 0);
         CHECK(access(o.out, F_OK) != 0);
     }
     CASE("a run that is not there");
-    train_result r;
-    train_options o = {.resume = in_folder("nothing")};
-    CHECK_STATUS(train_run(ctx, &o, &r), BRASA_BAD_FILE);
+    brasa_trainer_result r;
+    brasa_trainer_options o = {.resume = in_folder("nothing")};
+    CHECK_STATUS(train(ctx, &o, &r), BRASA_BAD_FILE);
     CHECK_HAS(brasa_context_error(ctx), "No such file");
 }
 
@@ -361,42 +363,42 @@ TEST(refusals)
 TEST(nothing_is_left_behind)
 {
     heard l;
-    train_result r;
+    brasa_trainer_result r;
     char path[500];
     size_t bytes = 0;
-    train_options o = plain(&l, run_folder("left"));
-    o.settings.model = net();
-    o.settings.weights = "/nope";
-    CHECK(train_run(ctx, &o, &r) != BRASA_OK);
+    brasa_trainer_options o = plain(&l, run_folder("left"));
+    o.model = net();
+    o.weights = "/nope";
+    CHECK(train(ctx, &o, &r) != BRASA_OK);
     CHECK(access(o.out, F_OK) != 0 && !r.folder[0]);
     CASE("of a fold");
-    o.settings.split = NULL;
-    o.settings.folds = 3;
-    o.settings.fold = 2;
-    CHECK(train_run(ctx, &o, &r) != BRASA_OK);
+    o.split = NULL;
+    o.folds = 3;
+    o.fold = 2;
+    CHECK(train(ctx, &o, &r) != BRASA_OK);
     CHECK(access(o.out, F_OK) != 0);
     CASE("a folder that was there");
     mkdir(o.out, 0777);
     snprintf(path, sizeof path, "%s/" SPLIT_FILE "s", o.out);
     write_file(path, "mine", 4);
-    CHECK(train_run(ctx, &o, &r) != BRASA_OK);
+    CHECK(train(ctx, &o, &r) != BRASA_OK);
     char *mine = read_file(path, &bytes);
     CHECK_TEXT(mine, "mine");
     free(mine);
     remove(path);
-    CHECK(train_run(ctx, &o, &r) != BRASA_OK);
+    CHECK(train(ctx, &o, &r) != BRASA_OK);
     CHECK_HAS(brasa_context_error(ctx), "/nope");
     CHECK(rmdir(o.out) == 0); /* it was empty, and is again */
     CASE("a run that was there");
-    train_options whole = plain(&l, run_folder("left"));
-    CHECK_STATUS(train_run(ctx, &whole, &r), BRASA_OK);
-    CHECK(train_run(ctx, &whole, &r) != BRASA_OK);
+    brasa_trainer_options whole = plain(&l, run_folder("left"));
+    CHECK_STATUS(train(ctx, &whole, &r), BRASA_OK);
+    CHECK(train(ctx, &whole, &r) != BRASA_OK);
     CHECK(run_has(whole.out, RUN_FILE) && run_has(whole.out, CHECKPOINT_FILE) && run_has(whole.out, SPLIT_FILE));
     CASE("a run that another one works at");
     const int lock = open(whole.out, O_RDONLY | O_DIRECTORY);
     CHECK(flock(lock, LOCK_EX) == 0);
-    train_options next = {.resume = whole.out};
-    CHECK_STATUS(train_run(ctx, &next, &r), BRASA_WRONG_STATE);
+    brasa_trainer_options next = {.resume = whole.out};
+    CHECK_STATUS(train(ctx, &next, &r), BRASA_WRONG_STATE);
     CHECK(run_has(whole.out, RUN_FILE) && run_has(whole.out, CHECKPOINT_FILE) && run_has(whole.out, SPLIT_FILE));
     close(lock);
 }
@@ -407,13 +409,14 @@ TEST(plan_out_of_memory)
     for (int n = 1; !tests.failed; n++) {
         start();
         heard l;
-        train_needs needs;
-        train_options o = plain(&l, run_folder("plan"));
-        o.settings.data = "synth:letter,n=52";
-        o.settings.mem = 1000000;
+        brasa_plan plan = {.size = sizeof plan};
+        brasa_trainer_options o = plain(&l, run_folder("plan"));
+        o.size = sizeof o;
+        o.data = "synth:letter,n=52";
+        o.memory_limit = 1000000;
         memory.calls = 0;
         memory.fail_at = n;
-        const brasa_status status = train_plan(ctx, &o, &needs);
+        const brasa_status status = brasa_trainer_plan(ctx, &o, &plan);
         const bool over = memory.calls < n;
         CHECK_STATUS(status, over ? BRASA_OK : BRASA_OUT_OF_MEMORY);
         CHECK(access(o.out, F_OK) != 0);
@@ -430,21 +433,21 @@ static int fail_each(int64_t mem)
     for (int n = 1; n < 20000; n++) {
         start();
         heard l;
-        train_result r;
-        train_options o = plain(&l, run_folder("alloc"));
-        o.settings.data = "synth:letter,n=52";
-        o.settings.epochs = 1;
-        o.settings.class_weights = "balanced";
-        o.settings.mem = mem;
+        brasa_trainer_result r;
+        brasa_trainer_options o = plain(&l, run_folder("alloc"));
+        o.data = "synth:letter,n=52";
+        o.epochs = 1;
+        o.class_weights = "balanced";
+        o.memory_limit = mem;
         memory.calls = 0;
         memory.fail_at = n;
-        const brasa_status status = train_run(ctx, &o, &r);
+        const brasa_status status = train(ctx, &o, &r);
         const bool over = memory.calls < n;
         if (over) {
             CHECK_STATUS(status, BRASA_OK);
             CHECK((mem != 0) == (l.parts > 1));
         } else if (status != BRASA_OK) { /* what only makes the account shorter may be done without */
-            CHECK(l.count[TRAIN_STEP] || access(o.out, F_OK) != 0);
+            CHECK(l.count[BRASA_ON_STEP] || access(o.out, F_OK) != 0);
             CHECK_STATUS(status, BRASA_OUT_OF_MEMORY);
             CHECK_HAS(brasa_context_error(ctx), "out of memory");
         }
@@ -464,11 +467,11 @@ TEST(each_allocation_fails)
 {
     start();
     heard l;
-    train_result r;
-    train_options o = plain(&l, run_folder("alloc"));
-    o.settings.data = "synth:letter,n=52";
-    o.settings.epochs = 1;
-    CHECK_STATUS(train_run(ctx, &o, &r), BRASA_OK);
+    brasa_trainer_result r;
+    brasa_trainer_options o = plain(&l, run_folder("alloc"));
+    o.data = "synth:letter,n=52";
+    o.epochs = 1;
+    CHECK_STATUS(train(ctx, &o, &r), BRASA_OK);
     stop();
     CASE("a plain training");
     const int plainly = fail_each(0);
@@ -481,12 +484,12 @@ TEST(each_allocation_fails)
 TEST(weights_file_out_of_memory)
 {
     heard l;
-    train_result r;
+    brasa_trainer_result r;
     start();
-    train_options o = plain(&l, run_folder("alone"));
-    o.settings.data = "synth:letter,n=52";
-    o.settings.epochs = 1;
-    CHECK_STATUS(train_run(ctx, &o, &r), BRASA_OK);
+    brasa_trainer_options o = plain(&l, run_folder("alone"));
+    o.data = "synth:letter,n=52";
+    o.epochs = 1;
+    CHECK_STATUS(train(ctx, &o, &r), BRASA_OK);
     stop();
     for (int n = 1; n < 20000 && !tests.failed; n++) {
         start();

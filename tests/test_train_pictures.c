@@ -11,20 +11,20 @@ typedef struct looker {
     int64_t decoded; /* then */
 } looker;
 
-static void look(void *user, const train_event *e)
+static bool look(void *user, const brasa_progress *p)
 {
     looker *w = user;
-    const unit *u = &e->training->unit;
-    if (e->kind == TRAIN_BEGIN) {
+    const unit *u = &p->trainer->unit;
+    if (p->event == BRASA_ON_BEGIN) {
         w->session = (int64_t)u->memory.total;
         w->upload = u->upload_bytes;
         w->stay = u->stay_bytes;
     }
-    if (e->kind == TRAIN_EPOCH && u->upload) {
+    if (p->event == BRASA_ON_EPOCH && u->upload) {
         w->kept = upload_kept(u->upload);
         w->decoded = feeder_decoded(u->feeder);
     }
-    listen_to(user, e);
+    return listen_to(user, p);
 }
 
 static const char changed[] = "crop=24 random_crop=yes flip=horizontal mean=0.2 std=0.4";
@@ -40,17 +40,16 @@ static const char *small_net(void)
     return path;
 }
 
-static train_options changing(looker *w, const char *out, int64_t mem)
+static brasa_trainer_options changing(looker *w, const char *out, int64_t mem)
 {
-    train_options o = pictures(&w->heard, out, small_net());
+    brasa_trainer_options o = pictures(&w->heard, out, small_net());
     *w = (looker){.kept = 0};
-    o.settings.transform = changed;
-    o.settings.mem = mem;
-    o.settings.batch = 20;
-    o.settings.epochs = 4;
-    o.watch = look;
+    o.transform = changed;
+    o.memory_limit = mem;
+    o.batch = 20;
+    o.epochs = 4;
+    o.progress = look;
     o.user = w;
-    o.stop = &w->heard.stop;
     return o;
 }
 
@@ -58,14 +57,14 @@ TEST(pictures_go_as_bytes)
 {
     DEVICE_OR_SKIP();
     looker w;
-    train_result r;
-    train_figures last;
+    brasa_trainer_result r;
+    brasa_epoch last;
     const char *cpu = run_folder("cpu"), *stays = run_folder("stays"), *comes = run_folder("comes");
     static const char *const copies[] = {"late", "early"};
     CASE("the CPU's numbers");
     start_on("cpu");
-    train_options o = changing(&w, cpu, 0);
-    CHECK_STATUS(train_run(ctx, &o, &r), BRASA_OK);
+    brasa_trainer_options o = changing(&w, cpu, 0);
+    CHECK_STATUS(train(ctx, &o, &r), BRASA_OK);
     CHECK(w.upload == 0 && w.stay == 0);
     last = w.heard.last;
     stop();
@@ -74,7 +73,7 @@ TEST(pictures_go_as_bytes)
         CASE("pictures that stay, copied %s", copies[i]);
         start_on("cuda");
         o = changing(&w, run_folder("stays"), 0);
-        CHECK_STATUS(train_run(ctx, &o, &r), BRASA_OK);
+        CHECK_STATUS(train(ctx, &o, &r), BRASA_OK);
         CHECK_CLOSE(w.heard.last.loss, last.loss, ROUNDING);
         CHECK_CLOSE(w.heard.last.test_loss, last.test_loss, ROUNDING);
         CHECK_INT(w.stay, 130 * 28 * 28);
@@ -84,7 +83,7 @@ TEST(pictures_go_as_bytes)
         CHECK_HAS(w.heard.notes, "after the first epoch all 130 pictures stay on cuda:0 ");
         CASE("pictures that come anew, copied %s", copies[i]);
         o = changing(&w, run_folder("comes"), w.session + 2 * 20 * 24 * 24);
-        CHECK_STATUS(train_run(ctx, &o, &r), BRASA_OK);
+        CHECK_STATUS(train(ctx, &o, &r), BRASA_OK);
         CHECK(w.stay == 0 && w.kept == 0);
         CHECK_INT(w.upload, 2 * 20 * 24 * 24);
         CHECK_INT(w.heard.parts, 1);
@@ -124,12 +123,12 @@ TEST(runs_are_evaluated_with_bytes)
 {
     DEVICE_OR_SKIP();
     looker w;
-    train_result r;
+    brasa_trainer_result r;
     int64_t at_once;
     static const char *const copies[] = {"late", "early"};
     start_on("cpu");
-    train_options o = changing(&w, run_folder("evaluated"), 0);
-    CHECK_STATUS(train_run(ctx, &o, &r), BRASA_OK);
+    brasa_trainer_options o = changing(&w, run_folder("evaluated"), 0);
+    CHECK_STATUS(train(ctx, &o, &r), BRASA_OK);
     const double loss = measure_run(o.out, 0, &at_once);
     stop();
     for (int i = 0; i < 2; i++) {
@@ -153,21 +152,21 @@ TEST(pictures_and_going_on)
     DEVICE_OR_SKIP();
     start_on("cuda");
     looker w;
-    train_result r;
-    train_options whole = changing(&w, run_folder("whole"), 0);
-    CHECK_STATUS(train_run(ctx, &whole, &r), BRASA_OK);
+    brasa_trainer_result r;
+    brasa_trainer_options whole = changing(&w, run_folder("whole"), 0);
+    CHECK_STATUS(train(ctx, &whole, &r), BRASA_OK);
     const int64_t few = w.session + 2 * 20 * 24 * 24;
     for (int i = 0; i < 2; i++) {
         CASE(i ? "they stay after that" : "they stayed before");
-        train_options o = changing(&w, run_folder("moved"), i ? few : 0);
+        brasa_trainer_options o = changing(&w, run_folder("moved"), i ? few : 0);
         w.heard.stop_at = 7;
-        CHECK_STATUS(train_run(ctx, &o, &r), BRASA_OK);
+        CHECK_STATUS(train(ctx, &o, &r), BRASA_OK);
         CHECK((w.stay > 0) == !i);
-        train_options on = resumed(&w.heard, o.out);
+        brasa_trainer_options on = resumed(&w.heard, o.out);
         w = (looker){.kept = 0};
-        on.watch = look;
-        on.settings.mem = i ? 1 << 30 : few;
-        CHECK_STATUS(train_run(ctx, &on, &r), BRASA_OK);
+        on.progress = look;
+        on.memory_limit = i ? 1 << 30 : few;
+        CHECK_STATUS(train(ctx, &on, &r), BRASA_OK);
         CHECK((w.stay > 0) == i);
         CHECK(same_file(whole.out, o.out, WEIGHTS_FILE));
     }
@@ -185,12 +184,12 @@ static void start_with_memory(int64_t session, int64_t bytes, bool margin)
     start_on("cuda");
 }
 
-static train_options flipping(looker *w, const char *out)
+static brasa_trainer_options flipping(looker *w, const char *out)
 {
     static char net[300];
-    train_options o = changing(w, run_folder(out), 0);
-    o.settings.model = picture_net(net, "plain.net", "");
-    o.settings.transform = "flip=horizontal";
+    brasa_trainer_options o = changing(w, run_folder(out), 0);
+    o.model = picture_net(net, "plain.net", "");
+    o.transform = "flip=horizontal";
     return o;
 }
 
@@ -200,35 +199,35 @@ TEST(memory_is_short)
 {
     HOST_OR_SKIP();
     looker w;
-    train_result r;
+    brasa_trainer_result r;
     start_on("cuda");
-    train_options o = flipping(&w, "fits");
-    CHECK_STATUS(train_run(ctx, &o, &r), BRASA_OK);
+    brasa_trainer_options o = flipping(&w, "fits");
+    CHECK_STATUS(train(ctx, &o, &r), BRASA_OK);
     const int64_t session = w.session, on_the_way = w.upload;
     stop();
     CASE("nothing stays");
     start_with_memory(session, on_the_way, true);
     o = flipping(&w, "anew");
-    CHECK_STATUS(train_run(ctx, &o, &r), BRASA_OK);
+    CHECK_STATUS(train(ctx, &o, &r), BRASA_OK);
     CHECK(w.stay == 0 && w.heard.parts == 1);
     stop();
     CASE("no room for batches on their way");
     start_with_memory(session, on_the_way / 2, true);
     o = flipping(&w, "split");
-    CHECK_STATUS(train_run(ctx, &o, &r), BRASA_OK);
+    CHECK_STATUS(train(ctx, &o, &r), BRASA_OK);
     CHECK(w.stay == 0 && w.heard.parts == 2);
     stop();
     CASE("no room for libraries");
     start_with_memory(session, on_the_way, false);
     o = flipping(&w, "refused");
-    CHECK_STATUS(train_run(ctx, &o, &r), BRASA_BAD_ARGUMENT);
+    CHECK_STATUS(train(ctx, &o, &r), BRASA_BAD_ARGUMENT);
     CHECK_HAS(brasa_context_error(ctx), "does not fit");
     stop();
     CASE("no room for libraries beside a table");
     heard l;
     start_with_memory(16 << 20, 0, false);
     o = plain(&l, run_folder("table"));
-    CHECK_STATUS(train_run(ctx, &o, &r), BRASA_BAD_ARGUMENT);
+    CHECK_STATUS(train(ctx, &o, &r), BRASA_BAD_ARGUMENT);
     CHECK_HAS(brasa_context_error(ctx), "does not fit");
     stop();
     unsetenv("FAKE_CUDA_MEMORY");

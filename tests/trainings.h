@@ -6,6 +6,7 @@
 #include "counted.h"
 
 #include "train/record.h"
+#include "train/train.h"
 #include "train/trained.h"
 
 /* An empty place for a run. The text stays: one for each name. */
@@ -22,41 +23,59 @@ static inline const char *run_folder(const char *name)
 
 /* What was told, and a wish to stop after so many steps or at the n-th test. */
 typedef struct heard {
-    int count[TRAIN_FOLD + 1];
+    int count[BRASA_ON_FOLD + 1];
     char alarms[4000], notes[2000];
-    train_figures last;
+    brasa_epoch last;
     int stop_at;                    /* steps; 0: never */
     int live[8];                    /* blocks of memory at the end of each fold */
     int calls;                      /* of the allocator, when the last step of this epoch was told */
     int greedy;                     /* steps that asked for memory */
     int64_t parts, session, loader; /* as planned: of a batch, and bytes */
     int64_t at_once;                /* samples that are evaluated */
-    volatile sig_atomic_t stop;
+    bool stop;
 } heard;
 
-static inline void listen_to(void *user, const train_event *e)
+static inline bool listen_to(void *user, const brasa_progress *p)
 {
     heard *l = user;
-    if (e->kind == TRAIN_FOLD)
-        l->live[l->count[TRAIN_FOLD] % 8] = memory.live;
-    l->count[e->kind]++;
-    if (e->kind == TRAIN_STEP && e->training->unit.place.done > 1)
+    if (p->event == BRASA_ON_FOLD)
+        l->live[l->count[BRASA_ON_FOLD] % 8] = memory.live;
+    l->count[p->event]++;
+    if (p->event == BRASA_ON_STEP && p->done > 1)
         l->greedy += memory.calls != l->calls;
     l->calls = memory.calls;
-    if (e->kind == TRAIN_BEGIN) {
-        l->parts = e->training->unit.parts;
-        l->at_once = e->training->unit.at_once;
-        l->session = (int64_t)e->training->unit.memory.total;
-        l->loader = e->training->unit.loader_bytes;
+    if (p->event == BRASA_ON_BEGIN) {
+        brasa_trainer_info i = {.size = sizeof i};
+        brasa_memory m = {.size = sizeof m};
+        CHECK_STATUS(brasa_session_memory(brasa_trainer_session(p->trainer), &m), BRASA_OK);
+        CHECK_STATUS(brasa_trainer_describe(p->trainer, &i), BRASA_OK);
+        l->parts = i.micro_batches;
+        l->at_once = i.test_batch;
+        l->session = (int64_t)m.total;
+        l->loader = (int64_t)i.loader;
     }
-    if (e->kind == TRAIN_EPOCH)
-        l->last = *e->figures;
-    if (e->kind == TRAIN_ALARM)
-        strcat(strcat(l->alarms, e->text), "\n");
-    if (e->kind == TRAIN_NOTE)
-        strcat(strcat(l->notes, e->text), "\n");
-    if (e->kind == TRAIN_STEP && l->count[TRAIN_STEP] == l->stop_at)
-        l->stop = 1;
+    if (p->event == BRASA_ON_EPOCH)
+        l->last = *p->epoch;
+    if (p->event == BRASA_ON_WARNING)
+        strcat(strcat(l->alarms, p->text), "\n");
+    if (p->event == BRASA_ON_NOTE)
+        strcat(strcat(l->notes, p->text), "\n");
+    l->stop = l->stop || (p->event == BRASA_ON_STEP && l->count[BRASA_ON_STEP] == l->stop_at);
+    return !l->stop;
+}
+
+/* A trainer from beginning to end. */
+static inline brasa_status train(brasa_context *c, const brasa_trainer_options *o, brasa_trainer_result *r)
+{
+    brasa_trainer *t = NULL;
+    brasa_trainer_options sized = *o;
+    sized.size = sizeof sized;
+    *r = (brasa_trainer_result){.size = sizeof *r};
+    brasa_status status = brasa_trainer_new(c, &sized, &t);
+    if (status == BRASA_OK)
+        status = brasa_trainer_run(t, r);
+    brasa_trainer_free(t);
+    return status;
 }
 
 static const char net_text[] = "input 16\n"
@@ -73,26 +92,25 @@ static inline const char *net(void)
     return path;
 }
 
-static inline train_options plain(heard *l, const char *out)
+static inline brasa_trainer_options plain(heard *l, const char *out)
 {
     *l = (heard){0};
-    return (train_options){.settings = {.model = "letter_mlp",
-                                        .data = "synth:letter,n=520",
-                                        .split = "70/30",
-                                        .epochs = 3,
-                                        .batch = 50,
-                                        .optimizer = "sgd lr=0.05 momentum=0.9"},
-                           .out = out,
-                           .watch = listen_to,
-                           .user = l,
-                           .stop = &l->stop};
+    return (brasa_trainer_options){.model = "letter_mlp",
+                                   .data = "synth:letter,n=520",
+                                   .split = "70/30",
+                                   .epochs = 3,
+                                   .batch = 50,
+                                   .optimizer = "sgd lr=0.05 momentum=0.9",
+                                   .out = out,
+                                   .progress = listen_to,
+                                   .user = l};
 }
 
 /* To go on with a run. */
-static inline train_options resumed(heard *l, const char *run)
+static inline brasa_trainer_options resumed(heard *l, const char *run)
 {
     *l = (heard){0};
-    return (train_options){.resume = run, .watch = listen_to, .user = l, .stop = &l->stop};
+    return (brasa_trainer_options){.resume = run, .progress = listen_to, .user = l};
 }
 
 /* For 28 x 28 pictures; `norm`: a line more, or "". */
@@ -107,12 +125,12 @@ static inline const char *picture_net(char path[300], const char *name, const ch
 }
 
 /* 91 samples: a batch of 48 and one of 43, which 4 parts of 12 do not divide. */
-static inline train_options pictures(heard *l, const char *out, const char *model)
+static inline brasa_trainer_options pictures(heard *l, const char *out, const char *model)
 {
-    train_options o = plain(l, out);
-    o.settings.model = model;
-    o.settings.data = "synth:digits,n=130";
-    o.settings.batch = 48;
+    brasa_trainer_options o = plain(l, out);
+    o.model = model;
+    o.data = "synth:digits,n=130";
+    o.batch = 48;
     return o;
 }
 

@@ -1,4 +1,4 @@
-/* exec.c - the step loop. */
+/* exec.c - programs made ready to run, and their nodes by the clock. */
 #define _POSIX_C_SOURCE 200809L
 #include "graph/exec.h"
 #include "device/device.h"
@@ -90,21 +90,6 @@ void program_forget(program *p)
     if (p->record)
         p->graph.ctx->device->forget(p->graph.ctx->device, p->record);
     p->record = NULL;
-}
-
-brasa_status program_run(program *p)
-{
-    device *d = p->graph.ctx->device;
-    if (d->run)
-        return d->run(d, p->steps, p->nsteps, &p->record);
-    threads_state saved;
-    brasa_status status = threads_enter(p->graph.ctx, p->threads, &saved);
-    if (status != BRASA_OK)
-        return status;
-    for (int i = 0; i < p->nsteps && status == BRASA_OK; i++)
-        status = p->steps[i].kernel->run(&p->steps[i]);
-    threads_leave(saved, p->threads);
-    return status;
 }
 
 static int64_t now_nanoseconds(void)

@@ -28,7 +28,7 @@ brasa_status program_prepare(program *p);
 brasa_status program_link(program *p, char *persistent, const int64_t *state_offset, char *transient);
 /* Frees what the device recorded: before the program is freed. */
 void program_forget(program *p);
-/* One step of training or one evaluation. Nothing is allocated, created, locked or decided here. */
+/* session/run.c: runs all steps in their order. Nothing is allocated, created, locked or decided here. */
 brasa_status program_run(program *p);
 /* The same with the time of every node taken. */
 brasa_status program_run_profiled(program *p);

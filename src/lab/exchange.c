@@ -196,7 +196,7 @@ static brasa_status open_all(exchange *e, const char *folder)
     const lab_cell *c = e->cell;
     task *t = &e->task;
     uint64_t hash = HASH_START;
-    t->settings = (train_settings){.model = c->network, .dialect = c->dialect, .transform = c->transform};
+    t->settings = (brasa_trainer_options){.model = c->network, .dialect = c->dialect, .transform = c->transform};
     brasa_status status = exchange_written(e, make_folder(e, folder));
     if (status == BRASA_OK)
         status = exchange_open_data(e);

@@ -1,8 +1,9 @@
 /* runner.c - see runner.h. */
 #include "lab/runner.h"
 
+#include "lab/lab.h"
+#include "session/session.h"
 #include "train/settings.h"
-#include "train/train.h"
 
 #include <string.h>
 
@@ -11,7 +12,7 @@ void runner_begin(runner *r, const char *event)
     r->lines.filled = 0; /* a text of its own: no comma before it */
     json_open(&r->lines, NULL, '{');
     json_text(&r->lines, "event", event);
-    json_exact(&r->lines, "at", train_clock());
+    json_exact(&r->lines, "at", lab_now());
 }
 
 void runner_end(runner *r)

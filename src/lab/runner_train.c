@@ -1,21 +1,26 @@
-/* runner_train.c - a training by the clock, with the loaders, programs and kernels of `brasa train`: see runner.h.
+/* runner_train.c - a training by the clock, as `brasa train` does it: see runner.h.
  *
- * It is a unit of `brasa train` that steps, waits and evaluates as that does: on a GPU, bytes are sent and answers
- * read while it computes. An epoch's seconds go from the call for its first batch to the answer of its last step: all
- * is done by then. What makes the session ready, kernels that are timed included, counts to the first step. */
+ * It is a trainer whose callback writes the lines. An epoch's seconds go from the call for its first batch to the
+ * result of its last step: all is done by then. What makes the session ready, kernels that are timed included, counts
+ * to the first step. */
 #include "lab/runner.h"
+#include "lab/lab.h"
 
 #include "device/device.h"
 #include "session/safetensors.h"
-#include "train/train.h"
+#include "device/device.h"
+#include "session/session.h"
 
 #include <string.h>
 
+enum { PROFILED = 8 }; /* steps after the last epoch, node by node */
+
 typedef struct lesson {
     runner *r;
-    train_options quiet; /* nobody looks on */
-    training training;
-    double compiled; /* seconds that it took to make the session */
+    int32_t *list[2]; /* numbers of samples to train on, and to test on */
+    int32_t count[2];
+    double compiling, testing; /* when these began */
+    int64_t profiled;          /* steps of the session when profiling began */
 } lesson;
 
 static void tell_phase(runner *r, const char *phase, int64_t epoch)
@@ -26,33 +31,25 @@ static void tell_phase(runner *r, const char *phase, int64_t epoch)
     runner_end(r);
 }
 
-/* --- what is learned from ------------------------------------------------------------------------------------ */
-
 /* A list of the split; none is an empty one. */
-static brasa_status read_list(lesson *l, safetensors *f, const char *name, int32_t **list, int32_t *count)
+static brasa_status read_list(brasa_context *ctx, safetensors *f, const char *name, int32_t **list, int32_t *count)
 {
-    brasa_context *ctx = l->r->ctx;
-    const dataset *set = l->training.task.set;
     const tensor_entry *t = safetensors_find(f, name);
     *count = 0;
     if (!(*list = mem_get(ctx, t ? (size_t)(t->end - t->begin) + 1 : 1)))
         return fail_memory(ctx, 1);
     if (!t || t->end == t->begin)
         return BRASA_OK;
-    if (strcmp(t->type->name, "I32") != 0 || t->shape.rank != 1 || t->shape.dim[0] > set->count)
-        return fail(ctx, BRASA_BAD_FILE, "%s: '%s' is no list of samples of %s", f->path, name, set->spec);
+    if (strcmp(t->type->name, "I32") != 0 || t->shape.rank != 1 || t->shape.dim[0] > INT32_MAX)
+        return fail(ctx, BRASA_BAD_FILE, "%s: '%s' is no list of samples", f->path, name);
     number piece[PIECE];
     for (int32_t all = (int32_t)t->shape.dim[0]; *count < all;) {
         const int some = all - *count < PIECE ? all - *count : PIECE;
         brasa_status status = safetensors_read(f, t, *count, some, piece);
         if (status != BRASA_OK)
             return status;
-        for (int i = 0; i < some; i++) {
-            if (piece[i].whole < 0 || piece[i].whole >= set->count)
-                return fail(ctx, BRASA_BAD_FILE, "%s: '%s': %s has no sample %lld", f->path, name, set->spec,
-                            (long long)piece[i].whole);
+        for (int i = 0; i < some; i++)
             (*list)[(*count)++] = (int32_t)piece[i].whole;
-        }
     }
     return BRASA_OK;
 }
@@ -60,229 +57,184 @@ static brasa_status read_list(lesson *l, safetensors *f, const char *name, int32
 static brasa_status read_split(lesson *l)
 {
     safetensors *f = NULL;
-    split *s = &l->training.unit.split;
-    s->ctx = l->r->ctx;
     brasa_status status = safetensors_open(l->r->ctx, l->r->errand->split, &f);
     if (status == BRASA_OK)
-        status = read_list(l, f, "train", &s->train, &s->trains);
+        status = read_list(l->r->ctx, f, "train", &l->list[0], &l->count[0]);
     if (status == BRASA_OK)
-        status = read_list(l, f, "test", &s->test, &s->tests);
-    if (status == BRASA_OK && s->trains == 0)
+        status = read_list(l->r->ctx, f, "test", &l->list[1], &l->count[1]);
+    if (status == BRASA_OK && l->count[0] == 0)
         status = fail(l->r->ctx, BRASA_BAD_FILE, "%s: there is no sample to train on", l->r->errand->split);
     safetensors_close(f);
     return status;
 }
 
-/* As `brasa train` begins: every file is looked at once, for its size. */
-static brasa_status load(lesson *l)
-{
-    const runner *r = l->r;
-    task *t = &l->training.task;
-    tell_phase(l->r, "load", 0);
-    brasa_status status = task_open_data(t, r->errand->source);
-    if (status == BRASA_OK && t->classes != r->network.classes)
-        status = fail(r->ctx, BRASA_BAD_SHAPE, "%s has %d classes, the data have %d", r->network.name,
-                      r->network.classes, t->classes);
-    if (status == BRASA_OK)
-        status = read_split(l);
-    if (status == BRASA_OK)
-        status = dataset_identify(t->set, false, NULL, NULL, &l->training.data);
-    fields_set_defaults(transform_fields, &t->transform);
-    if (status == BRASA_OK)
-        status = fields_parse(r->ctx, "transform", transform_fields, &t->transform, r->errand->transform);
-    int given[3];
-    if (status == BRASA_OK)
-        status = transform_shape(r->ctx, &t->transform, t->set, given);
-    memcpy(t->shape, r->network.input, sizeof t->shape);
-    if (status == BRASA_OK && memcmp(given, t->shape, sizeof given) != 0)
-        status = fail(r->ctx, BRASA_BAD_SHAPE, "%s takes %dx%dx%d, but %s gives %dx%dx%d", r->network.name,
-                      t->shape[0], t->shape[1], t->shape[2], r->errand->source, given[0], given[1], given[2]);
-    t->input = "image";
-    t->label = "label";
-    if (status == BRASA_OK)
-        status = runner_graph(l->r, true, NULL, &t->graph);
-    return status == BRASA_OK ? task_send_bytes(t) : status;
-}
+/* --- what happens -------------------------------------------------------------------------------------------- */
 
-/* --- what learns --------------------------------------------------------------------------------------------- */
-
-static brasa_status make_ready(lesson *l)
-{
-    runner *r = l->r;
-    unit *u = &l->training.unit;
-    const int64_t size = u->split.trains < r->errand->batch ? u->split.trains : r->errand->batch;
-    const brasa_session_options o = runner_options(r, size, r->tuning);
-    const double begin = train_clock();
-    tell_phase(r, "first_step", 0);
-    brasa_status status = unit_make_programs(&l->training, &o);
-    if (status == BRASA_OK)
-        status = session_load_fresh(u->session, r->errand->weights, NULL, NULL);
-    if (status == BRASA_OK)
-        status = unit_share_memory(&l->training);
-    if (status == BRASA_OK && strcmp(r->errand->variant, "decoding") == 0)
-        unit_keep_nothing(&l->training);
-    if (status == BRASA_OK)
-        status = unit_furnish(&l->training);
-    l->compiled = train_clock() - begin;
-    return status;
-}
-
-/* --- steps --------------------------------------------------------------------------------------------------- */
-
-/* Counts the steps that were started, until only so many are left whose answers are awaited. */
-static brasa_status count_steps(lesson *l, int left)
-{
-    pending *a = l->training.unit.pending;
-    brasa_status status = BRASA_OK;
-    while (pending_count(a) > left && status == BRASA_OK) {
-        step_result one;
-        if ((status = pending_take(a, &one)) == BRASA_OK)
-            train_count(&l->training, &one);
-    }
-    return status;
-}
-
-static void tell_first(lesson *l, double seconds)
+static void tell_first(lesson *l)
 {
     runner_begin(l->r, "first_step");
-    json_exact(&l->r->lines, "seconds", l->compiled + seconds);
+    json_exact(&l->r->lines, "seconds", lab_now() - l->compiling);
     runner_end(l->r);
 }
 
-/* Steps on the first batch, before the first epoch. */
-static brasa_status warm_up(lesson *l)
+/* What the session has there, and images, on their way or to stay; nothing is allocated beside that. */
+static void tell_device_peak(const lesson *l, const brasa_trainer *t)
 {
-    training *t = &l->training;
-    const batch *b = NULL;
-    brasa_status status = BRASA_OK;
-    for (int64_t i = 0; i < l->r->errand->warmup && status == BRASA_OK; i++) {
-        const double begin = train_clock();
-        if (i == 1)
-            tell_phase(l->r, "warmup", 0);
-        if (!b)
-            status = task_next(&t->task, t->unit.train, &b);
-        if (status == BRASA_OK)
-            status = train_start(t, b);
-        if (status == BRASA_OK)
-            status = count_steps(l, 0);
-        if (status == BRASA_OK && i == 0)
-            tell_first(l, train_clock() - begin);
-    }
-    return status;
+    brasa_trainer_info i = {.size = sizeof i};
+    brasa_memory m = {.size = sizeof m};
+    if (!l->r->ctx->device->host_memory && brasa_trainer_describe(t, &i) == BRASA_OK &&
+        brasa_session_memory(brasa_trainer_session(t), &m) == BRASA_OK)
+        json_int(&l->r->lines, "device_peak", (int64_t)(m.total + i.upload + i.resident));
 }
 
-/* What the session has there, and pictures, on their way or to stay; nothing is allocated beside that. */
-static void tell_device_peak(lesson *l)
+static void tell_epoch(const lesson *l, const brasa_progress *p)
 {
-    const unit *u = &l->training.unit;
-    if (!l->r->ctx->device->host_memory)
-        json_int(&l->r->lines, "device_peak", (int64_t)u->memory.total + u->upload_bytes + u->stay_bytes);
-}
-
-static void tell_epoch(lesson *l, int64_t epoch, double seconds)
-{
-    const train_place *p = &l->training.unit.place;
+    const brasa_epoch *f = p->epoch;
     json *j = &l->r->lines;
     runner_begin(l->r, "epoch");
-    json_int(j, "epoch", epoch);
-    json_exact(j, "seconds", seconds);
-    json_int(j, "images", p->seen);
-    json_int(j, "steps", p->done);
-    json_exact(j, "loss", p->loss / (double)p->seen);
-    json_exact(j, "accuracy", (double)p->right / (double)p->seen);
-    tell_device_peak(l);
+    json_int(j, "epoch", f->epoch);
+    json_exact(j, "seconds", f->seconds);
+    json_int(j, "images", f->samples);
+    json_int(j, "steps", f->steps);
+    json_exact(j, "loss", f->loss);
+    json_exact(j, "accuracy", f->accuracy);
+    tell_device_peak(l, p->trainer);
     runner_end(l->r);
 }
 
-static brasa_status train_epoch(lesson *l, int64_t epoch)
+static void tell_evaluation(const lesson *l, const brasa_epoch *f)
 {
-    training *t = &l->training;
-    unit *u = &t->unit;
-    const int64_t steps = loader_steps(u->train);
-    u->place = (train_place){0};
-    tell_phase(l->r, "epoch", epoch);
-    const double begin = train_clock();
-    brasa_status status = loader_seek(u->train, epoch - 1, 0);
-    for (int64_t i = 0; i < steps && status == BRASA_OK; i++) {
-        const bool first = epoch == 1 && i == 0 && !l->r->errand->warmup;
-        const batch *b;
-        if ((status = task_next(&t->task, u->train, &b)) == BRASA_OK)
-            status = train_start(t, b);
-        if (status == BRASA_OK)
-            status = count_steps(l, first || i == steps - 1 ? 0 : pending_depth(u->pending));
-        if (status == BRASA_OK && first)
-            tell_first(l, train_clock() - begin);
-    }
-    const double seconds = train_clock() - begin;
-    if (status == BRASA_OK)
-        tell_epoch(l, epoch, seconds);
-    return status;
-}
-
-static brasa_status evaluate(lesson *l, int64_t epoch)
-{
-    training *t = &l->training;
-    unit *u = &t->unit;
-    if (!u->test)
-        return BRASA_OK;
-    tell_phase(l->r, "evaluation", epoch);
-    const double begin = train_clock();
-    brasa_status status = task_measure(&t->task, u->session, u->test, u->logits, &u->metrics, NULL, NULL);
-    if (status != BRASA_OK)
-        return status;
-    const double seconds = train_clock() - begin;
     json *j = &l->r->lines;
     runner_begin(l->r, "evaluation");
-    json_int(j, "epoch", epoch);
-    json_exact(j, "seconds", seconds);
-    json_int(j, "images", u->metrics.count);
-    json_exact(j, "accuracy", metrics_top1(&u->metrics));
-    json_exact(j, "loss", metrics_loss(&u->metrics));
+    json_int(j, "epoch", f->epoch);
+    json_exact(j, "seconds", lab_now() - l->testing);
+    json_int(j, "images", l->count[1]);
+    json_exact(j, "accuracy", f->test_accuracy);
+    json_exact(j, "loss", f->test_loss);
     runner_end(l->r);
-    return BRASA_OK;
 }
 
-/* A few steps more, node by node. */
-static brasa_status profile(lesson *l)
+/* The epoch is over: the next one, or some steps of one that are profiled. */
+static bool end_epoch(lesson *l, const brasa_progress *p)
 {
-    enum { PROFILED = 8 };
-    training *t = &l->training;
-    const int64_t all = loader_steps(t->unit.train), steps = all < PROFILED ? all : PROFILED;
-    tell_phase(l->r, "profile", 0);
-    brasa_session_profile(t->unit.session, true);
-    brasa_status status = loader_seek(t->unit.train, l->r->errand->epochs, 0);
-    for (int64_t i = 0; i < steps && status == BRASA_OK; i++) {
-        step_result unread;
-        status = train_step(t, &unread);
+    const errand *e = l->r->errand;
+    const int64_t epoch = p->epoch->epoch;
+    if (l->count[1])
+        tell_evaluation(l, p->epoch);
+    else
+        tell_epoch(l, p);
+    if (epoch < e->epochs) {
+        tell_phase(l->r, "epoch", epoch + 1);
+    } else if (e->profile) {
+        brasa_session *s = brasa_trainer_session(p->trainer);
+        tell_phase(l->r, "profile", 0);
+        brasa_session_profile(s, true);
+        l->profiled = brasa_session_steps(s);
     }
-    return status == BRASA_OK ? runner_tell_profile(l->r, t->unit.session, steps) : status;
+    return true;
+}
+
+static bool end_step(lesson *l, const brasa_progress *p)
+{
+    if (p->epoch->epoch > l->r->errand->epochs)
+        return p->done < PROFILED && p->done < p->total;
+    if (p->epoch->epoch == 1 && p->done == 1 && !l->r->errand->warmup)
+        tell_first(l);
+    return true;
+}
+
+static void end_warm_up(lesson *l, const brasa_progress *p)
+{
+    if (p->done == 1)
+        tell_first(l);
+    if (p->done == p->total)
+        tell_phase(l->r, "epoch", 1);
+    else if (p->done == 1)
+        tell_phase(l->r, "warmup", 0);
+}
+
+static bool look_on(void *user, const brasa_progress *p)
+{
+    lesson *l = user;
+    switch (p->event) {
+    case BRASA_ON_COMPILE:
+        tell_phase(l->r, "first_step", 0);
+        l->compiling = lab_now();
+        return true;
+    case BRASA_ON_BEGIN:
+        if (!l->r->errand->warmup)
+            tell_phase(l->r, "epoch", 1);
+        return true;
+    case BRASA_ON_WARM_UP:
+        end_warm_up(l, p);
+        return true;
+    case BRASA_ON_STEP:
+        return end_step(l, p);
+    case BRASA_ON_TEST:
+        if (p->done == 0) {
+            tell_epoch(l, p);
+            tell_phase(l->r, "evaluation", p->epoch->epoch);
+            l->testing = lab_now();
+        }
+        return true;
+    case BRASA_ON_EPOCH:
+        return end_epoch(l, p);
+    default:
+        return true;
+    }
+}
+
+static brasa_status train(lesson *l, brasa_graph *g, brasa_data *data, brasa_trainer **t)
+{
+    const errand *e = l->r->errand;
+    const brasa_trainer_options o = {.size = sizeof o,
+                                     .model = l->r->network.name,
+                                     .graph = g,
+                                     .dataset = data,
+                                     .transform = e->transform,
+                                     .optimizer = e->optimizer,
+                                     .weights = e->weights,
+                                     .precision = e->precision,
+                                     .epochs = e->epochs + (e->profile ? 1 : 0),
+                                     .batch = e->batch,
+                                     .seed = e->seed,
+                                     .train_list = l->list[0],
+                                     .train_count = l->count[0],
+                                     .test_list = l->count[1] ? l->list[1] : NULL,
+                                     .test_count = l->count[1],
+                                     .keep = "last",
+                                     .tuning = l->r->tuning,
+                                     .warm_up = e->warmup,
+                                     .no_image_cache = strcmp(e->variant, "decoding") == 0,
+                                     .allow_not_finite = true,
+                                     .progress = look_on,
+                                     .user = l};
+    brasa_status status = brasa_trainer_new(l->r->ctx, &o, t);
+    if (status == BRASA_OK)
+        status = brasa_trainer_run(*t, NULL);
+    brasa_session *s = brasa_trainer_session(*t);
+    return status == BRASA_OK && e->profile ? runner_tell_profile(l->r, s, brasa_session_steps(s) - l->profiled)
+                                            : status;
 }
 
 brasa_status runner_train(runner *r)
 {
-    const errand *e = r->errand;
     lesson l = {.r = r};
-    training *t = &l.training;
-    *t = (training){.options = &l.quiet,
-                    .lock = -1,
-                    .task = {.ctx = r->ctx,
-                             .pool = {.ctx = r->ctx},
-                             .settings = {.model = r->network.name, .batch = e->batch, .seed = e->seed}},
-                    .unit = {.pool = {.ctx = r->ctx}, .parts = 1, .at_once = e->batch}};
-    brasa_status status = load(&l);
+    brasa_graph *g = NULL;
+    brasa_data *data = NULL;
+    brasa_trainer *t = NULL;
+    tell_phase(r, "load", 0);
+    brasa_status status = brasa_data_open(r->ctx, r->errand->source, &data);
     if (status == BRASA_OK)
-        status = make_ready(&l);
+        status = read_split(&l);
     if (status == BRASA_OK)
-        status = warm_up(&l);
-    for (int64_t epoch = 1; epoch <= e->epochs && status == BRASA_OK; epoch++) {
-        status = train_epoch(&l, epoch);
-        if (status == BRASA_OK)
-            status = evaluate(&l, epoch);
-    }
-    if (status == BRASA_OK && e->profile)
-        status = profile(&l);
-    unit_close(&t->unit);
-    dataset_report_free(&t->data);
-    task_close(&t->task);
+        status = runner_graph(r, true, NULL, &g);
+    if (status == BRASA_OK)
+        status = train(&l, g, data, &t);
+    brasa_trainer_free(t);
+    brasa_graph_free(g);
+    brasa_data_free(data);
+    for (int i = 0; i < 2; i++)
+        mem_put(r->ctx, l.list[i]);
     return status;
 }

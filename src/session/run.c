@@ -1,4 +1,4 @@
-/* run.c - steps: data in, one program run or a batch in parts, results out; and parameters, in and out. */
+/* run.c - the step: data in, the loop over the nodes of a program, results out; and parameters, in and out. */
 #include "device/device.h"
 #include "core/threads.h"
 #include "ops/reorder/reorder.h"
@@ -186,10 +186,19 @@ layout session_input_layout(const brasa_session *s, const char *input)
     return v < 0 ? (layout){0} : g->values[v].format.layout;
 }
 
-static brasa_status run_program(brasa_session *s, program *p, void *user)
+brasa_status program_run(program *p)
 {
-    (void)user;
-    return s->profile ? program_run_profiled(p) : program_run(p);
+    device *d = p->graph.ctx->device;
+    threads_state saved;
+    if (d->run)
+        return d->run(d, p->steps, p->nsteps, &p->record);
+    brasa_status status = threads_enter(p->graph.ctx, p->threads, &saved);
+    if (status != BRASA_OK)
+        return status;
+    for (int i = 0; i < p->nsteps && status == BRASA_OK; i++)
+        status = p->steps[i].kernel->run(&p->steps[i]);
+    threads_leave(saved, p->threads);
+    return status;
 }
 
 /* The inputs of a part, whose first sample is number `first` of the batch. Programs of all sizes have the same inputs
@@ -208,6 +217,11 @@ static brasa_status take_part(brasa_session *s, const program *p, const program 
     return status;
 }
 
+static brasa_status run_with(const brasa_session *s, program *p, program_runner *run, void *user)
+{
+    return run ? run(p, user) : s->profile ? program_run_profiled(p) : program_run(p);
+}
+
 /* A step of a batch in parts; the program of the last one is smaller where they do not come out even. */
 static brasa_status run_parts(brasa_session *s, program *first, program_runner *run, void *user)
 {
@@ -221,10 +235,10 @@ static brasa_status run_parts(brasa_session *s, program *first, program_runner *
         if (status == BRASA_OK)
             status = take_part(s, p, first, *samples);
         if (status == BRASA_OK)
-            status = run(s, p, user);
+            status = run_with(s, p, run, user);
         *samples += p->batch;
     }
-    return status == BRASA_OK ? run(s, s->update, user) : status;
+    return status == BRASA_OK ? run_with(s, s->update, run, user) : status;
 }
 
 /* The program that holds the results of a step with the current one. */
@@ -233,41 +247,49 @@ program *session_last(const brasa_session *s)
     return s->current->graph.in_parts ? s->update : s->current;
 }
 
-static brasa_status run_step(brasa_session *s, bool training, program_runner *run, void *user)
+/* Whether the current program is for this mode and has all its inputs. */
+static brasa_status check_step(const brasa_session *s, bool training)
+{
+    const program *p = s->current;
+    brasa_status status = session_check_memory(s);
+    if (status == BRASA_OK && p->training != training)
+        status = fail(s->ctx, BRASA_WRONG_STATE, "the current program is for %s: call brasa_use first",
+                      p->training ? "training" : "evaluation");
+    for (int v = 0; v < p->graph.nvalues && status == BRASA_OK; v++)
+        if (p->needed[v] && (s->fed != p || !p->fed[v]))
+            status = fail(s->ctx, BRASA_WRONG_STATE, "the input '%s' was not fed since the last step",
+                          p->graph.values[v].name);
+    return status;
+}
+
+brasa_status session_step(brasa_session *s, bool training, program_runner *run, void *user)
 {
     if (!s)
         return BRASA_BAD_ARGUMENT;
     program *p = s->current;
-    const brasa_status there = session_check_memory(s);
-    if (there != BRASA_OK)
-        return there;
-    if (p->training != training)
-        return fail(s->ctx, BRASA_WRONG_STATE, "the current program is for %s: call brasa_use first",
-                    p->training ? "training" : "evaluation");
-    for (int v = 0; v < p->graph.nvalues; v++)
-        if (p->needed[v] && (s->fed != p || !p->fed[v]))
-            return fail(s->ctx, BRASA_WRONG_STATE, "the input '%s' was not fed since the last step",
-                        p->graph.values[v].name);
+    brasa_status status = check_step(s, training);
+    if (status != BRASA_OK)
+        return status;
     s->fed = s->ran = NULL;
-    brasa_status status = p->graph.in_parts ? run_parts(s, p, run, user) : run(s, p, user);
+    if (p->graph.in_parts)
+        status = run_parts(s, p, run, user);
+    else if (run || s->profile)
+        status = run_with(s, p, run, user);
+    else
+        status = program_run(p);
     if (status == BRASA_OK)
         s->ran = session_last(s);
     return status;
 }
 
-brasa_status session_train(brasa_session *s, program_runner *run, void *user)
-{
-    return run_step(s, true, run, user);
-}
-
 brasa_status brasa_train(brasa_session *s)
 {
-    return run_step(s, true, run_program, NULL);
+    return session_step(s, true, NULL, NULL);
 }
 
 brasa_status brasa_evaluate(brasa_session *s)
 {
-    return run_step(s, false, run_program, NULL);
+    return session_step(s, false, NULL, NULL);
 }
 
 /* The output of the last step that has this name. */

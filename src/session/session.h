@@ -111,10 +111,10 @@ brasa_status session_wait(brasa_session *s);
 /* The first program, which settles the layouts of inputs and of state for all others; NULL: there is none yet. */
 const program *session_first(const brasa_session *s);
 
-/* run.c: the step that was fed, as brasa_train does it, but `run` runs its programs: one, or several where the batch
- * is in parts. */
-typedef brasa_status program_runner(brasa_session *s, program *p, void *user);
-brasa_status session_train(brasa_session *s, program_runner *run, void *user);
+/* run.c: runs one step, training or evaluation, on the inputs that were fed. `run` runs its programs: one, or several
+ * if the batch is in parts. NULL: program_run does. */
+typedef brasa_status program_runner(program *p, void *user);
+brasa_status session_step(brasa_session *s, bool training, program_runner *run, void *user);
 
 /* weights.c: brasa_session_save with notes in the file, a list that ends with a key that is NULL. */
 struct tensor_note;

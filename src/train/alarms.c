@@ -43,9 +43,10 @@ static void tell_missing(training *t, const char *which, const int32_t *list, in
     int first;
     const int missing = split_missing(t->task.set, list, count, &first);
     if (missing == 1)
-        train_say(t, TRAIN_ALARM, "the class '%s' is not among the samples to %s", t->task.class_name[first], which);
+        train_say(t, BRASA_ON_WARNING, "the class '%s' is not among the samples to %s", t->task.class_name[first],
+                  which);
     else if (missing > 1)
-        train_say(t, TRAIN_ALARM, "%d classes, '%s' the first, are not among the samples to %s", missing,
+        train_say(t, BRASA_ON_WARNING, "%d classes, '%s' the first, are not among the samples to %s", missing,
                   t->task.class_name[first], which);
 }
 
@@ -56,7 +57,7 @@ static void tell_rate(training *t)
     const brasa_session *s = t->unit.session;
     const optimizer_attr *attr = s->optimizer_attr;
     if (s->optimizer == &adadelta_optimizer && attr->rate < 0.1)
-        train_say(t, TRAIN_ALARM,
+        train_say(t, BRASA_ON_WARNING,
                   "Adadelta with a rate of %g (the default of the dialect '%s' is %g) learns next to nothing: it is "
                   "meant to run with lr=1",
                   attr->rate, t->task.settings.dialect, t->task.graph->dialect->adadelta_rate);
@@ -88,7 +89,7 @@ void alarms_of_device(training *t)
     device *d = t->task.ctx->device;
     if (!d->warning[0])
         return;
-    train_say(t, TRAIN_NOTE, "%s", d->warning);
+    train_say(t, BRASA_ON_NOTE, "%s", d->warning);
     d->warning[0] = '\0';
 }
 
@@ -97,7 +98,7 @@ void alarms_of_device(training *t)
 /* Looked at after a quarter of the epochs, when something should have been learned, but not before the third, and
  * after the last one. Luck counts: two deviations of as many guesses, but on a few samples not more than half of what
  * always naming the commonest class gets wrong. All right is not guessed. */
-void alarms_after(training *t, const train_figures *f, bool last)
+void alarms_after(training *t, const brasa_epoch *f, bool last)
 {
     const unit *u = &t->unit;
     const bool tested = u->split.tests > 0;
@@ -110,7 +111,7 @@ void alarms_after(training *t, const train_figures *f, bool last)
     const double lucky = fmin(share + 2 * sqrt(share * (1 - share) / count), (1 + share) / 2);
     if (accuracy > lucky || accuracy >= 1)
         return;
-    train_say(t, TRAIN_ALARM,
+    train_say(t, BRASA_ON_WARNING,
               "after epoch %lld the accuracy is %.2f %%, no better than guessing (always naming the commonest of %d "
               "classes gives %.2f %%, with luck %.2f %%): look at the labels, the split and the learning rate",
               (long long)f->epoch, 100 * accuracy, t->task.classes, 100 * share, 100 * lucky);
@@ -192,7 +193,7 @@ brasa_status output_finite(brasa_context *ctx, const arg *a, bool *out)
 }
 
 /* Runs a program node by node, to the first whose result is not finite; that one is `found`. */
-static brasa_status find_bad(brasa_session *s, program *p, void *found)
+static brasa_status find_bad(program *p, void *found)
 {
     const node **bad = found;
     brasa_status status = BRASA_OK;
@@ -202,22 +203,12 @@ static brasa_status find_bad(brasa_session *s, program *p, void *found)
         status = program_repeat(p, i, 1, &time);
         for (int k = 0; k < at->nout && status == BRASA_OK && !*bad; k++) {
             bool finite = true;
-            status = output_finite(s->ctx, &at->out[k], &finite);
+            status = output_finite(p->graph.ctx, &at->out[k], &finite);
             if (!finite)
                 *bad = at->node;
         }
     }
     return status;
-}
-
-static brasa_status feed_next(training *t)
-{
-    unit *u = &t->unit;
-    const batch *b;
-    brasa_status status = task_next(&t->task, u->train, &b);
-    if (status == BRASA_OK)
-        status = brasa_use(u->session, true, b->size);
-    return status == BRASA_OK ? task_feed(&t->task, u->session, b) : status;
 }
 
 /* Steps repeat to the bit, so the bad one can be looked at from inside. */
@@ -226,17 +217,15 @@ static brasa_status find_node(training *t, const char *path, train_place *good, 
     unit *u = &t->unit;
     checkpoint_note note;
     const checkpoint_terms terms = unit_terms(t);
+    const batch *b;
     brasa_status status = checkpoint_load(u->session, path, good, &terms, &note);
     if (status == BRASA_OK)
         status = loader_seek(u->train, good->epoch, good->done);
-    for (int64_t left = u->place.done - good->done; left > 0 && status == BRASA_OK; left--) {
-        step_result unread;
-        status = train_step(t, &unread);
+    for (int64_t left = u->place.done - good->done; left >= 0 && status == BRASA_OK; left--) {
+        status = train_feed_next(t, &b);
+        if (status == BRASA_OK)
+            status = session_step(u->session, true, left ? NULL : find_bad, out);
     }
-    if (status == BRASA_OK)
-        status = feed_next(t);
-    if (status == BRASA_OK)
-        status = session_train(u->session, find_bad, out);
     if (status == BRASA_OK)
         status = checkpoint_load(u->session, path, good, &terms, &note);
     return status;
@@ -250,14 +239,20 @@ brasa_status alarms_not_finite(training *t, double loss)
     const node *bad = NULL;
     train_place good = {0};
     char place[256] = "", text[900], what[40] = "the weights are not finite";
+    if (!isfinite(loss))
+        snprintf(what, sizeof what, "the loss is %s", isnan(loss) ? "not a number" : "infinite");
+    if (!train_writes(t)) /* there is no state to go back to */
+        return fail(
+            t->task.ctx, BRASA_WRONG_STATE,
+            "epoch %lld, step %lld: %s. Try a smaller learning rate or clip_norm; with a run folder, the layer "
+            "is found that makes the first such numbers",
+            (long long)u->place.epoch + 1, (long long)u->place.done + 1, what);
     t->begun = true;
     brasa_status status = pending_drop(u->pending); /* of steps behind the bad one */
     if (status == BRASA_OK)
         status = find_node(t, u->checkpoint, &good, &bad);
     if (status != BRASA_OK)
         return status;
-    if (!isfinite(loss))
-        snprintf(what, sizeof what, "the loss is %s", isnan(loss) ? "not a number" : "infinite");
     if (bad)
         snprintf(place, sizeof place, "; the first numbers that are not finite are made by layer '%.100s' (%s) %s",
                  bad->name ? bad->name : bad->op->name, bad->op->name, parts[bad->role]);

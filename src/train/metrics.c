@@ -45,6 +45,8 @@ static void add_one(metrics *m, const float *logits, int32_t label)
 
 void metrics_add(metrics *m, const float *logits, const int32_t *labels, int64_t count)
 {
+    if (m->logits)
+        memcpy(m->logits + m->count * m->classes, logits, (size_t)(count * m->classes) * sizeof *logits);
     for (int64_t i = 0; i < count; i++)
         add_one(m, logits + i * m->classes, labels[i]);
 }
@@ -64,7 +66,19 @@ double metrics_top5(const metrics *m)
     return m->count ? (double)m->top5 / (double)m->count : NAN;
 }
 
-class_metrics metrics_class(const metrics *m, int class)
+brasa_metrics metrics_figures(const metrics *m, int64_t epoch)
+{
+    return (brasa_metrics){.size = sizeof(brasa_metrics),
+                           .epoch = epoch,
+                           .samples = m->count,
+                           .loss = metrics_loss(m),
+                           .accuracy = metrics_top1(m),
+                           .top5 = metrics_top5(m),
+                           .classes = m->classes,
+                           .confusion = m->confusion};
+}
+
+class_metrics metrics_class(const brasa_metrics *m, int class)
 {
     class_metrics c = {.right = m->confusion[(size_t) class * (size_t)m->classes + (size_t) class]};
     for (int k = 0; k < m->classes; k++) {
@@ -76,7 +90,7 @@ class_metrics metrics_class(const metrics *m, int class)
     return c;
 }
 
-static void matrix_json(json *j, const metrics *m, const char *const *class_name)
+static void matrix_json(json *j, const brasa_metrics *m, const char *const *class_name)
 {
     json_open(j, "classes", '[');
     for (int k = 0; k < m->classes; k++) {
@@ -99,12 +113,12 @@ static void matrix_json(json *j, const metrics *m, const char *const *class_name
     json_close(j, ']');
 }
 
-void metrics_json(json *j, const metrics *m, const char *const *class_name)
+void metrics_json(json *j, const brasa_metrics *m, const char *const *class_name)
 {
-    json_int(j, "samples", m->count);
-    json_real(j, "loss", metrics_loss(m));
-    json_real(j, "accuracy", metrics_top1(m));
-    json_real(j, "top5", metrics_top5(m));
-    if (m->confusion && m->count)
+    json_int(j, "samples", m->samples);
+    json_real(j, "loss", m->loss);
+    json_real(j, "accuracy", m->accuracy);
+    json_real(j, "top5", m->top5);
+    if (m->confusion && m->samples)
         matrix_json(j, m, class_name);
 }

@@ -4,6 +4,7 @@
 #ifndef TRAIN_METRICS_H
 #define TRAIN_METRICS_H
 
+#include "brasa.h"
 #include "core/json.h"
 #include "core/pool.h"
 
@@ -16,6 +17,7 @@ typedef struct metrics {
     int classes;
     int64_t count, top1, top5;
     double loss;        /* the sum of softmax cross-entropies */
+    float *logits;      /* where those of all samples are kept, in their order; NULL: they are not */
     int64_t *confusion; /* classes x classes: [true class][predicted class]; NULL: too many classes */
 } metrics;
 
@@ -30,14 +32,17 @@ double metrics_loss(const metrics *m);
 double metrics_top1(const metrics *m);
 double metrics_top5(const metrics *m);
 
+/* The same for the caller, of weights after this epoch. */
+brasa_metrics metrics_figures(const metrics *m, int64_t epoch);
+
 /* Of one class: samples that are of it, that were taken for it, and both. There must be a matrix. */
 typedef struct class_metrics {
     int64_t samples, predicted, right;
     double precision, recall; /* right / predicted, right / samples; NAN for 0 / 0 */
 } class_metrics;
-class_metrics metrics_class(const metrics *m, int class);
+class_metrics metrics_class(const brasa_metrics *m, int class);
 
 /* The members samples, loss, accuracy, top5, classes and confusion of an open object. */
-void metrics_json(json *j, const metrics *m, const char *const *class_name);
+void metrics_json(json *j, const brasa_metrics *m, const char *const *class_name);
 
 #endif

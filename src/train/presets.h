@@ -6,8 +6,8 @@
 
 typedef struct preset {
     const char *name, *summary;
-    train_settings settings; /* data is NULL where the user must say where the files are */
-    const char *wants;       /* what to say then */
+    brasa_trainer_options settings; /* data is NULL where the user must say where the files are */
+    const char *wants;              /* what to say then */
 } preset;
 
 /* The index-th, NULL past the last one. */

@@ -141,8 +141,8 @@ static brasa_status write_run(training *t, replacement *r)
     network_json(&j, t);
     plan_json(&j, &t->unit);
     device_json(&j, t->task.ctx->device, &t->gauge);
-    if (t->options->facts)
-        t->options->facts(&j);
+    if (t->options.machine)
+        json_raw(&j, "machine", t->options.machine);
     json_close(&j, '}');
     return j.failed ? BRASA_BAD_FILE : BRASA_OK;
 }
@@ -155,7 +155,7 @@ brasa_status record_run(training *t)
         return BRASA_OUT_OF_MEMORY;
     replacement r;
     brasa_status status = replace_begin(&r, t->task.ctx, path); /* before the copy: see record_create */
-    if (status == BRASA_OK && length > 4 && strcmp(model + length - 4, ".net") == 0 && !t->options->resume) {
+    if (status == BRASA_OK && length > 4 && strcmp(model + length - 4, ".net") == 0 && !t->options.resume) {
         t->model = run_path(&t->task.pool, t->folder, MODEL_FILE);
         status = t->model ? copy_model(t, model, t->model) : BRASA_OUT_OF_MEMORY;
     }
@@ -196,7 +196,7 @@ static bool add_to_line(void *user, const char *text, size_t length)
     return true;
 }
 
-static line figures_line(const train_figures *f, bool gpu)
+static line figures_line(const brasa_epoch *f, bool gpu)
 {
     line l = {.length = 0};
     json j = {.write = add_to_line, .user = &l};
@@ -219,14 +219,16 @@ static line figures_line(const train_figures *f, bool gpu)
     return l;
 }
 
-brasa_status record_epoch(training *t, const train_figures *f)
+brasa_status record_epoch(training *t, const brasa_epoch *f)
 {
     unit *u = &t->unit;
-    train_figures *grown = pool_grow(&u->pool, u->figures, (int)u->place.epoch, &u->capacity, sizeof *grown);
+    brasa_epoch *grown = pool_grow(&u->pool, u->figures, (int)u->place.epoch, &u->capacity, sizeof *grown);
     if (!grown)
         return fail_memory(t->task.ctx, sizeof *grown);
     u->figures = grown;
     u->figures[u->place.epoch] = *f;
+    if (!train_writes(t))
+        return BRASA_OK;
     const line l = figures_line(f, t->task.ctx->device->telemetry);
     const int fd = open(u->epochs, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
     if (fd < 0)
@@ -284,7 +286,8 @@ static brasa_status write_result(training *t, replacement *r, const char *why)
     if (u->measured)
         json_int(&j, "measured_epoch", u->measured);
     json_real(&j, "seconds", seconds);
-    metrics_json(&j, &u->metrics, t->task.class_name);
+    const brasa_metrics figures = metrics_figures(&u->metrics, u->measured);
+    metrics_json(&j, &figures, t->task.class_name);
     alarms_json(&j, &u->alarms);
     json_close(&j, '}');
     return j.failed ? BRASA_BAD_FILE : BRASA_OK;
@@ -293,6 +296,8 @@ static brasa_status write_result(training *t, replacement *r, const char *why)
 brasa_status record_result(training *t, const char *why)
 {
     replacement r;
+    if (!train_writes(t))
+        return BRASA_OK;
     brasa_status status = replace_begin(&r, t->task.ctx, t->unit.result);
     if (status == BRASA_OK)
         status = write_result(t, &r, why);
@@ -300,7 +305,7 @@ brasa_status record_result(training *t, const char *why)
 }
 
 static brasa_status write_folds(training *t, replacement *r, const fold_result *folds, int count,
-                                const train_result *total)
+                                const brasa_trainer_result *total)
 {
     json j = replace_json(r);
     json_open(&j, NULL, '{');
@@ -323,7 +328,7 @@ static brasa_status write_folds(training *t, replacement *r, const fold_result *
     return j.failed ? BRASA_BAD_FILE : BRASA_OK;
 }
 
-brasa_status record_folds(training *t, const fold_result *folds, int count, const train_result *total)
+brasa_status record_folds(training *t, const fold_result *folds, int count, const brasa_trainer_result *total)
 {
     const char *path = run_path(&t->task.pool, t->folder, RESULT_FILE);
     if (!path)

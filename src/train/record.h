@@ -54,7 +54,7 @@ brasa_status record_kernels(training *t);
 /* Which of the two files holds the choices of what this context computes on. */
 const char *record_choices(const brasa_context *ctx);
 /* A line of epochs.jsonl. */
-brasa_status record_epoch(training *t, const train_figures *f);
+brasa_status record_epoch(training *t, const brasa_epoch *f);
 /* Reads epochs.jsonl into the unit, and cuts off what comes after place.epoch. */
 brasa_status record_resume(training *t);
 /* result.json of a unit. why: NULL, or what it failed by. */
@@ -64,7 +64,7 @@ typedef struct fold_result {
     int fold;
     double accuracy, top5, loss;
 } fold_result;
-brasa_status record_folds(training *t, const fold_result *folds, int count, const train_result *r);
+brasa_status record_folds(training *t, const fold_result *folds, int count, const brasa_trainer_result *r);
 
 /* report.html of the unit as it stands, and of all folds (record_page.c). */
 brasa_status record_page(training *t);
@@ -77,7 +77,7 @@ typedef struct run_info {
     pool pool;
     const char *folder; /* the caller's */
     const char *created, *hash;
-    train_settings settings;
+    brasa_trainer_options settings;
     int classes, capacity;
     const char **class_name;
     const char *model;   /* what to build */
@@ -103,7 +103,7 @@ typedef struct run_outcome {
 } run_outcome;
 brasa_status run_outcome_read(brasa_context *ctx, const char *folder, run_outcome *out);
 /* The epochs of a unit's folder, without a torn last line, into the pool. */
-brasa_status run_epochs_read(pool *p, const char *folder, train_figures **out, int *count);
+brasa_status run_epochs_read(pool *p, const char *folder, brasa_epoch **out, int *count);
 /* Whether somebody holds the lock. */
 bool run_busy(const char *folder);
 bool run_has(const char *folder, const char *name);

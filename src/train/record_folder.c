@@ -141,7 +141,7 @@ brasa_status record_folder(training *t, const char *path)
 
 static brasa_status make_named(training *t)
 {
-    brasa_status status = record_folder(t, t->options->out);
+    brasa_status status = record_folder(t, t->options.out);
     t->made = status == BRASA_OK && mkdir(t->folder, 0777) == 0;
     return status == BRASA_OK && !t->made && errno != EEXIST ? refuse(t, t->folder) : status;
 }
@@ -161,7 +161,7 @@ static brasa_status check_parent(training *t, const char *path)
 brasa_status record_check(training *t)
 {
     const char *path = "runs";
-    brasa_status status = t->options->out ? record_folder(t, t->options->out) : BRASA_OK;
+    brasa_status status = t->options.out[0] ? record_folder(t, t->options.out) : BRASA_OK;
     if (status != BRASA_OK)
         return status;
     if (t->folder)
@@ -182,7 +182,7 @@ void record_undo(training *t)
     static const char *const files[] = {RUN_FILE, MODEL_FILE, KERNELS_FILE, ENGINES_FILE}, *const of_unit[] = {
                                                                                                SPLIT_FILE,
                                                                                                CHECKPOINT_FILE};
-    const train_settings *s = &t->task.settings;
+    const brasa_trainer_options *s = &t->task.settings;
     char fold[32] = "", path[100];
     if (t->lock < 0) /* what is there may be another process's */
         return;
@@ -205,7 +205,7 @@ void record_undo(training *t)
 
 brasa_status record_create(training *t)
 {
-    brasa_status status = t->options->out ? make_named(t) : make_numbered(t);
+    brasa_status status = t->options.out[0] ? make_named(t) : make_numbered(t);
     if (status == BRASA_OK)
         status = record_lock(t);
     if (status != BRASA_OK)

@@ -95,7 +95,7 @@ static void add_memory(sheet *s, const training *t)
         add_bar(s, "pictures", (double)(u->upload_bytes + u->stay_bytes));
     add_bar(s, "loader", (double)u->loader_bytes);
     s->run.memory = s->memory;
-    s->run.memory_budget = t->task.settings.mem;
+    s->run.memory_budget = t->task.settings.memory_limit;
 }
 
 static brasa_status add_epochs(sheet *s, const unit *u)
@@ -104,7 +104,7 @@ static brasa_status add_epochs(sheet *s, const unit *u)
     if (!list)
         return fail_memory(s->pool.ctx, (size_t)u->place.epoch * sizeof *list);
     for (int64_t i = 0; i < u->place.epoch; i++) {
-        const train_figures *f = &u->figures[i];
+        const brasa_epoch *f = &u->figures[i];
         list[i] = (report_epoch){.epoch = (double)f->epoch,
                                  .train_loss = f->loss,
                                  .train_accuracy = f->accuracy,
@@ -163,6 +163,8 @@ static brasa_status write_page(training *t, const char *folder, sheet *s)
 brasa_status record_page(training *t)
 {
     sheet s = {.pool = {.ctx = t->task.ctx}};
+    if (!train_writes(t))
+        return BRASA_OK;
     brasa_status status = write_page(t, t->unit.folder, &s);
     pool_free(&s.pool);
     return status;

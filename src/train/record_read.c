@@ -192,7 +192,7 @@ brasa_status run_outcome_read(brasa_context *ctx, const char *folder, run_outcom
 
 static brasa_status read_epoch(json_scan *s, char *key, void *user)
 {
-    train_figures *f = user;
+    brasa_epoch *f = user;
     const struct {
         const char *key;
         double *to;
@@ -215,7 +215,7 @@ static brasa_status read_epoch(json_scan *s, char *key, void *user)
 }
 
 /* A line that ends, has an object in it, and is the next epoch's. */
-static bool read_line(json_scan *all, int count, train_figures *out)
+static bool read_line(json_scan *all, int count, brasa_epoch *out)
 {
     char *end = memchr(all->at, '\n', (size_t)(all->end - all->at));
     if (!end)
@@ -223,16 +223,16 @@ static bool read_line(json_scan *all, int count, train_figures *out)
     json_scan s = *all;
     s.end = end;
     all->at = end + 1;
-    *out = (train_figures){.test_loss = NAN,
-                           .test_accuracy = NAN,
-                           .test_top5 = NAN,
-                           .learning_rate = NAN,
-                           .gpu_memory = NAN,
-                           .gpu_utilization = NAN};
+    *out = (brasa_epoch){.test_loss = NAN,
+                         .test_accuracy = NAN,
+                         .test_top5 = NAN,
+                         .learning_rate = NAN,
+                         .gpu_memory = NAN,
+                         .gpu_utilization = NAN};
     return json_read_object(&s, read_epoch, out) == BRASA_OK && s.at == end && out->epoch == count + 1;
 }
 
-brasa_status run_epochs_read(pool *p, const char *folder, train_figures **out, int *count)
+brasa_status run_epochs_read(pool *p, const char *folder, brasa_epoch **out, int *count)
 {
     int capacity = 0;
     *out = NULL;
@@ -242,9 +242,9 @@ brasa_status run_epochs_read(pool *p, const char *folder, train_figures **out, i
     json_scan s;
     const char *path = run_path(p, folder, EPOCHS_FILE);
     brasa_status status = path ? read_text(p, path, &s) : BRASA_OUT_OF_MEMORY;
-    train_figures f;
+    brasa_epoch f;
     while (status == BRASA_OK && read_line(&s, *count, &f)) {
-        train_figures *grown = pool_grow(p, *out, *count, &capacity, sizeof *grown);
+        brasa_epoch *grown = pool_grow(p, *out, *count, &capacity, sizeof *grown);
         if (!grown)
             return fail_memory(p->ctx, (size_t)*count * sizeof *grown);
         *out = grown;

@@ -20,7 +20,7 @@ typedef struct setting {
     bool free; /* may differ in a run that goes on: decides how long or where, not what is learned in a step */
 } setting;
 
-#define AT(member) offsetof(train_settings, member)
+#define AT(member) offsetof(brasa_trainer_options, member)
 
 static const setting list[] = {
     {"model", TEXT, AT(model), false},
@@ -32,12 +32,12 @@ static const setting list[] = {
     {"no_shuffle", BOOL, AT(no_shuffle), false},
     {"transform", TEXT, AT(transform), false},
     {"no_augment", BOOL, AT(no_augment), false},
-    {"skip_bad", BOOL, AT(skip_bad), false},
+    {"skip_bad", BOOL, AT(skip_unreadable), false},
     {"dialect", TEXT, AT(dialect), false},
     {"weights", TEXT, AT(weights), true},
     {"epochs", INT, AT(epochs), true},
     {"batch", INT, AT(batch), false},
-    {"mem", INT, AT(mem), true}, /* the parts of a batch count, which the checkpoint tells */
+    {"mem", INT, AT(memory_limit), true}, /* the parts of a batch count, which the checkpoint tells */
     {"optimizer", TEXT, AT(optimizer), false},
     {"schedule", TEXT, AT(schedule), false},
     {"clip_norm", REAL, AT(clip_norm), false},
@@ -105,7 +105,7 @@ static double as_recorded(double x)
     return x;
 }
 
-brasa_status settings_complete(brasa_context *ctx, train_settings *s)
+brasa_status settings_complete(brasa_context *ctx, brasa_trainer_options *s)
 {
     s->dialect = s->dialect ? s->dialect : "torch";
     s->optimizer = s->optimizer ? s->optimizer : TRAIN_OPTIMIZER;
@@ -125,7 +125,7 @@ brasa_status settings_complete(brasa_context *ctx, train_settings *s)
     if (status == BRASA_OK)
         status = check_range(ctx, "seed", s->seed, 0, (int64_t)JSON_MOST);
     if (status == BRASA_OK)
-        status = check_range(ctx, "mem", s->mem, 0, (int64_t)JSON_MOST);
+        status = check_range(ctx, "mem", s->memory_limit, 0, (int64_t)JSON_MOST);
     if (status == BRASA_OK && s->folds)
         status = check_range(ctx, "folds", s->folds, 2, 1000);
     if (status == BRASA_OK && s->fold && !s->folds)
@@ -141,18 +141,28 @@ brasa_status settings_complete(brasa_context *ctx, train_settings *s)
     return status;
 }
 
-bool settings_schedule_ends(const train_settings *s)
+brasa_status settings_copy(pool *p, brasa_trainer_options *s)
+{
+    for (int i = 0; i < SETTINGS; i++) {
+        const char **text = (void *)((char *)s + list[i].offset);
+        if (list[i].type == TEXT && *text && !(*text = pool_text(p, "%s", *text)))
+            return fail_memory(p->ctx, 0);
+    }
+    return BRASA_OK;
+}
+
+bool settings_schedule_ends(const brasa_trainer_options *s)
 {
     const char *at = s->schedule + strspn(s->schedule, " ");
     return strncmp(at, "cosine", 6) == 0 && !strstr(at, "steps=");
 }
 
-static const void *member(const train_settings *s, const setting *t)
+static const void *member(const brasa_trainer_options *s, const setting *t)
 {
     return (const char *)s + t->offset;
 }
 
-static void write_one(json *j, const train_settings *s, const setting *t)
+static void write_one(json *j, const brasa_trainer_options *s, const setting *t)
 {
     if (t->type == TEXT)
         json_text(j, t->name, *(const char *const *)member(s, t));
@@ -164,7 +174,7 @@ static void write_one(json *j, const train_settings *s, const setting *t)
         json_bool(j, t->name, *(const bool *)member(s, t));
 }
 
-bool settings_at(const train_settings *s, int index, const char **name, char *text, size_t size)
+bool settings_at(const brasa_trainer_options *s, int index, const char **name, char *text, size_t size)
 {
     if (index < 0 || index >= SETTINGS)
         return false;
@@ -184,7 +194,7 @@ bool settings_at(const train_settings *s, int index, const char **name, char *te
     return true;
 }
 
-void settings_json(json *j, const train_settings *s)
+void settings_json(json *j, const brasa_trainer_options *s)
 {
     for (int i = 0; i < SETTINGS; i++)
         write_one(j, s, &list[i]);
@@ -232,7 +242,7 @@ static bool digest(void *user, const char *text, size_t length)
     return true;
 }
 
-uint64_t settings_digest(const train_settings *s)
+uint64_t settings_digest(const brasa_trainer_options *s)
 {
     uint64_t hash = HASH_START;
     json j = {.write = digest, .user = &hash};

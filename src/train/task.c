@@ -20,16 +20,29 @@ static brasa_status check_classes(const task *t)
                 d->spec, d->classes, d->class_name[0], t->classes, t->class_name[0]);
 }
 
-brasa_status task_open_data(task *t, const char *spec)
+static brasa_status take_classes(task *t)
 {
-    brasa_status status = dataset_open(t->ctx, spec, &t->set);
-    if (status != BRASA_OK)
-        return status;
     if (t->class_name)
         return check_classes(t);
     t->classes = t->set->classes;
     t->class_name = t->set->class_name;
     return BRASA_OK;
+}
+
+brasa_status task_open_data(task *t, const char *spec)
+{
+    const brasa_status status = dataset_open(t->ctx, spec, &t->set);
+    return status == BRASA_OK ? take_classes(t) : status;
+}
+
+brasa_status task_take_data(task *t, dataset *set)
+{
+    t->set = set;
+    t->borrowed_set = true;
+    if (set->ctx != t->ctx)
+        return fail(t->ctx, BRASA_BAD_ARGUMENT, "the data were made in another context than the trainer");
+    t->settings.data = set->spec;
+    return take_classes(t);
 }
 
 /* --- the network --------------------------------------------------------------------------------------------- */
@@ -103,10 +116,16 @@ static brasa_status settle_transform(task *t)
         t->transform.flip = FLIP_NONE;
         t->transform.random_crop = false;
     }
-    if (status != BRASA_OK || !t->set)
-        return status;
+    return status == BRASA_OK && t->set ? task_check_data(t) : status;
+}
+
+brasa_status task_check_data(const task *t)
+{
     int given[3];
-    if ((status = transform_shape(t->ctx, &t->transform, t->set, given)) != BRASA_OK)
+    brasa_status status = check_classes(t);
+    if (status == BRASA_OK)
+        status = transform_shape(t->ctx, &t->transform, t->set, given);
+    if (status != BRASA_OK)
         return status;
     if (memcmp(given, t->shape, sizeof given) != 0)
         return fail(t->ctx, BRASA_BAD_SHAPE, "%s takes %s, but %s gives %s (transform '%s')", t->settings.model,
@@ -123,6 +142,19 @@ brasa_status task_build(task *t, const char *model)
         status = netfile_build_text(t->graph, model, t->network, t->classes);
     else if (status == BRASA_OK)
         status = brasa_model_build(t->graph, model, t->classes);
+    if (status == BRASA_OK)
+        status = find_inputs(t);
+    return status == BRASA_OK ? settle_transform(t) : status;
+}
+
+brasa_status task_take_graph(task *t, brasa_graph *g)
+{
+    t->graph = g;
+    t->borrowed = true;
+    t->settings.dialect = g->dialect->name;
+    brasa_status status = g->ctx == t->ctx ? brasa_graph_status(g) : BRASA_BAD_ARGUMENT;
+    if (g->ctx != t->ctx)
+        status = fail(t->ctx, status, "the graph was made in another context than the trainer");
     if (status == BRASA_OK)
         status = find_inputs(t);
     return status == BRASA_OK ? settle_transform(t) : status;
@@ -149,8 +181,12 @@ brasa_status task_send_bytes(task *t)
 
 void task_close(task *t)
 {
-    brasa_graph_free(t->graph);
-    dataset_close(t->set);
+    if (t->borrowed)
+        t->graph->pictures = NULL;
+    else
+        brasa_graph_free(t->graph);
+    if (!t->borrowed_set)
+        dataset_close(t->set);
     pool_free(&t->pool);
 }
 
@@ -186,16 +222,6 @@ brasa_status task_feed(const task *t, brasa_session *s, const batch *b)
     return status;
 }
 
-static brasa_status start_batch(const task *t, brasa_session *s, const batch *b, pending *a)
-{
-    brasa_status status = brasa_use(s, false, b->size);
-    if (status == BRASA_OK)
-        status = task_feed(t, s, b);
-    if (status == BRASA_OK)
-        status = brasa_evaluate(s);
-    return status == BRASA_OK ? pending_add(a, s, b) : status;
-}
-
 /* Counts what was started, until only so many batches are left whose logits are awaited. */
 static brasa_status count_batches(pending *a, int left, metrics *m)
 {
@@ -209,18 +235,25 @@ static brasa_status count_batches(pending *a, int left, metrics *m)
 }
 
 brasa_status task_measure(const task *t, brasa_session *s, loader *l, pending *a, metrics *m,
-                          bool (*stop)(void *user), void *user)
+                          bool (*look)(void *user, int64_t done, int64_t total), void *user)
 {
+    const int64_t steps = loader_steps(l);
     metrics_reset(m);
     brasa_status status = loader_seek(l, 0, 0);
-    for (int64_t left = loader_steps(l); left > 0 && status == BRASA_OK; left--) {
+    for (int64_t i = 0; i < steps && status == BRASA_OK; i++) {
         const batch *b;
-        if (stop && stop(user))
+        if (look && !look(user, i, steps))
             status = fail(t->ctx, BRASA_WRONG_STATE, "stopped while measuring");
         else if ((status = task_next(t, l, &b)) == BRASA_OK)
-            status = start_batch(t, s, b, a);
+            status = brasa_use(s, false, b->size);
         if (status == BRASA_OK)
-            status = count_batches(a, left > 1 ? pending_depth(a) : 0, m);
+            status = task_feed(t, s, b);
+        if (status == BRASA_OK)
+            status = session_step(s, false, NULL, NULL);
+        if (status == BRASA_OK)
+            status = pending_add(a, s, b);
+        if (status == BRASA_OK)
+            status = count_batches(a, i < steps - 1 ? pending_depth(a) : 0, m);
     }
     if (status != BRASA_OK)
         (void)pending_drop(a);

@@ -80,7 +80,7 @@ static brasa_status check_data(const trained *t)
 {
     const task *k = &t->task;
     dataset_report r;
-    brasa_status status = dataset_identify(k->set, k->settings.skip_bad, NULL, NULL, &r);
+    brasa_status status = dataset_identify(k->set, k->settings.skip_unreadable, NULL, NULL, &r);
     if (status == BRASA_OK && strcmp(r.hash, t->run.hash) != 0)
         status = fail(k->ctx, BRASA_BAD_FILE, "%s: the data are not those that %s was trained on", k->set->spec,
                       t->run.folder);
@@ -148,12 +148,14 @@ brasa_status trained_open(brasa_context *ctx, const char *path, const trained_op
     t->classes = out->run.classes;
     t->class_name = out->run.class_name;
     t->network = out->run.network;
-    if (status == BRASA_OK && spec)
+    if (status == BRASA_OK && wish->set)
+        status = task_take_data(t, wish->set);
+    else if (status == BRASA_OK && spec)
         status = task_open_data(t, *spec ? spec : t->settings.data);
     if (status == BRASA_OK && spec && !*spec)
         status = check_data(out);
     if (status == BRASA_OK)
-        status = task_build(t, out->run.model);
+        status = wish->graph ? task_take_graph(t, wish->graph) : task_build(t, out->run.model);
     if (status == BRASA_OK)
         status = task_send_bytes(t);
     brasa_tuning as_trained = {.size = sizeof as_trained, .record = NULL};
@@ -200,6 +202,25 @@ brasa_status trained_measure(trained *t, const int32_t *list, int32_t count, met
     k->upload = NULL;
     loader_free(load);
     feeder_free(feed);
+    return status;
+}
+
+/* The samples: those of other data that test, or those that the run kept for it; all of them where none test. */
+brasa_status trained_split(const trained *t, const char *text, bool other, split *out)
+{
+    const dataset *d = t->task.set;
+    split_options s = {.kind = d->parts == 2 ? SPLIT_PARTS : SPLIT_ALL,
+                       .no_stratify = t->run.settings.no_stratify,
+                       .no_shuffle = t->run.settings.no_shuffle,
+                       .seed = (uint64_t)t->run.settings.seed};
+    brasa_status status = text ? split_parse(t->task.ctx, text, &s) : BRASA_OK;
+    if (status == BRASA_OK && (other || text))
+        return split_make(d, &s, out);
+    pool p = {.ctx = t->task.ctx};
+    const char *path = status == BRASA_OK ? run_path(&p, t->folder, SPLIT_FILE) : NULL;
+    if (status == BRASA_OK)
+        status = path ? split_read(d, path, out) : BRASA_OUT_OF_MEMORY;
+    pool_free(&p);
     return status;
 }
 
@@ -269,5 +290,27 @@ brasa_status trained_predict(trained *t, const char *path, double *probability)
         return fail(t->task.ctx, BRASA_BAD_ARGUMENT, "%s learned from numbers, not from pictures", t->run.folder);
     brasa_status status = predict(t, path, &p, probability);
     picture_free(t->task.ctx, &p);
+    return status;
+}
+
+brasa_status trained_predict_all(trained *t, double *probability)
+{
+    const task *k = &t->task;
+    const int32_t count = k->set->count;
+    pool room = {.ctx = k->ctx};
+    metrics m;
+    int32_t *list = pool_get(&room, (size_t)count, sizeof *list);
+    float *logits = pool_get(&room, (size_t)count * (size_t)k->classes, sizeof *logits);
+    brasa_status status = list && logits ? metrics_init(&m, &room, k->classes)
+                                         : fail_memory(k->ctx, (size_t)count * (size_t)k->classes * sizeof *logits);
+    if (status == BRASA_OK) {
+        for (int32_t i = 0; i < count; i++)
+            list[i] = i;
+        m.logits = logits;
+        status = trained_measure(t, list, count, &m);
+    }
+    for (int32_t i = 0; i < count && status == BRASA_OK; i++)
+        softmax(logits + (size_t)i * (size_t)k->classes, k->classes, probability + (size_t)i * (size_t)k->classes);
+    pool_free(&room);
     return status;
 }

@@ -14,6 +14,8 @@ typedef struct trained {
 } trained;
 
 typedef struct trained_options {
+    dataset *set;          /* the caller's, in place of spec; NULL: see spec */
+    brasa_graph *graph;    /* the caller's, in place of the run's model; NULL: that */
     int fold;              /* from 1; 0: the run has no folds */
     const char *spec;      /* a set to open; "": the run's own, which must not have changed since; NULL: none */
     int64_t most;          /* samples of a batch */
@@ -29,6 +31,12 @@ void trained_close(trained *t);
 /* Counts over a list of samples of the set. */
 brasa_status trained_measure(trained *t, const int32_t *list, int32_t count, metrics *m);
 
+/* The samples that are measured: what `text` leaves to test on, or the data's own part; with neither a text nor other
+ * data, those that the run tested on. */
+brasa_status trained_split(const trained *t, const char *text, bool other, split *out);
+
+/* The probabilities of all classes for all samples of the set, one after the other. */
+brasa_status trained_predict_all(trained *t, double *probability);
 /* The probabilities of all classes for one picture in a file, where no set was opened. Pictures of any size are
  * taken: where the run's own were as large as the network's input, they are resized to it. */
 brasa_status trained_predict(trained *t, const char *path, double *probability);

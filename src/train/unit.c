@@ -18,7 +18,7 @@ enum { MOST_KERNELS = 256 };
 
 static split_options split_wish(const training *t, int fold)
 {
-    const train_settings *s = &t->task.settings;
+    const brasa_trainer_options *s = &t->task.settings;
     return (split_options){.kind = SPLIT_FOLDS,
                            .folds = (int)s->folds,
                            .fold = fold - 1,
@@ -27,14 +27,49 @@ static split_options split_wish(const training *t, int fold)
                            .seed = (uint64_t)s->seed};
 }
 
+bool unit_has_checkpoint(const unit *u)
+{
+    return u->folder && run_has(u->folder, CHECKPOINT_FILE);
+}
+
+/* The caller's lists. */
+static brasa_status take_list(training *t, const char *name, const int32_t *from, int32_t count, int32_t **to)
+{
+    const int32_t all = t->task.set->count;
+    for (int32_t i = 0; i < count; i++)
+        if (from[i] < 0 || from[i] >= all)
+            return fail(t->task.ctx, BRASA_BAD_ARGUMENT, "%s[%d] is %d: samples of %s have numbers from 0 to %d",
+                        name, (int)i, (int)from[i], t->task.settings.data, (int)all - 1);
+    if (!(*to = mem_get(t->task.ctx, (size_t)count * sizeof **to + 1)))
+        return fail_memory(t->task.ctx, (size_t)count * sizeof **to);
+    if (count)
+        memcpy(*to, from, (size_t)count * sizeof **to);
+    return BRASA_OK;
+}
+
+static brasa_status take_lists(training *t)
+{
+    const brasa_trainer_options *o = &t->options;
+    split *s = &t->unit.split;
+    *s = (split){.ctx = t->task.ctx};
+    brasa_status status = take_list(t, "train_list", o->train_list, o->train_count, &s->train);
+    if (status == BRASA_OK)
+        status = take_list(t, "test_list", o->test_list, o->test_count, &s->test);
+    s->trains = status == BRASA_OK ? o->train_count : 0;
+    s->tests = status == BRASA_OK ? o->test_count : 0;
+    return status;
+}
+
 /* A unit that goes on has its lists on file. */
 static brasa_status make_split(training *t)
 {
     unit *u = &t->unit;
     split_options o = split_wish(t, u->fold);
     brasa_status status = BRASA_OK;
-    if (u->folder && run_has(u->folder, CHECKPOINT_FILE)) {
+    if (unit_has_checkpoint(u)) {
         status = split_read(t->task.set, u->lists, &u->split);
+    } else if (t->options.train_list) {
+        status = take_lists(t);
     } else {
         if (!u->fold)
             status = split_parse(t->task.ctx, t->task.settings.split, &o);
@@ -56,7 +91,7 @@ static brasa_status make_split(training *t)
  * steps. The settings keep what the user said, so that a run that goes on to a later end gets a longer one. */
 static brasa_status settle_schedule(training *t)
 {
-    const train_settings *s = &t->task.settings;
+    const brasa_trainer_options *s = &t->task.settings;
     unit *u = &t->unit;
     u->schedule = s->schedule;
     if (settings_schedule_ends(s))
@@ -111,21 +146,26 @@ static brasa_status list_kernels(unit *u)
 static bool look_on(void *user, int64_t done, int64_t total, const char *note)
 {
     training *t = user;
-    t->timed = done;
-    t->nodes = total;
-    train_tell(t, note ? TRAIN_NOTE : TRAIN_TUNE, NULL, note);
-    return !t->options->stop || !*t->options->stop;
+    if (note)
+        train_tell(t, BRASA_ON_NOTE, NULL, note);
+    else
+        train_progress(t, BRASA_ON_TUNE, done, total, NULL);
+    return !t->stopping;
 }
 
 /* Whether kernels may be timed: where others will find the choice. What is decided only for this run would be decided
  * otherwise in the next. */
 static bool may_time(training *t, const brasa_tuning *given)
 {
-    if (!given || !given->measure || !given->cache || t->task.settings.deterministic)
+    if (!given || !given->measure || t->task.settings.deterministic)
+        return false;
+    if (!train_writes(t))
+        return true;
+    if (!given->cache)
         return false;
     const bool kept = tune_writable(t->task.ctx, given->cache);
     if (!kept && !t->folder) /* once: when the run begins */
-        train_say(t, TRAIN_NOTE, "%s cannot be written: kernels are not timed, so that runs repeat", given->cache);
+        train_say(t, BRASA_ON_NOTE, "%s cannot be written: kernels are not timed, so that runs repeat", given->cache);
     return kept;
 }
 
@@ -134,12 +174,12 @@ static bool may_time(training *t, const brasa_tuning *given)
 static bool is_decided(training *t, const char *file)
 {
     const unit *u = &t->unit;
-    if (!u->folder || !run_has(u->folder, CHECKPOINT_FILE))
+    if (!unit_has_checkpoint(u))
         return false;
     if (!t->task.ctx->device->record || run_has(t->folder, file))
         return true;
     if (!t->needs)
-        train_say(t, TRAIN_NOTE, "the run has no %s: kernels are chosen anew, and the result may differ", file);
+        train_say(t, BRASA_ON_NOTE, "the run has no %s: kernels are chosen anew, and the result may differ", file);
     return false;
 }
 
@@ -148,11 +188,11 @@ static bool is_decided(training *t, const char *file)
 static brasa_status tuning_wish(training *t, brasa_tuning *out, bool *tuned)
 {
     const char *file = record_choices(t->task.ctx);
-    const brasa_tuning *given = t->task.settings.no_tune ? NULL : t->options->tuning;
+    const brasa_tuning *given = t->task.settings.no_tune ? NULL : t->options.tuning;
     const bool decided = is_decided(t, file);
     *out = SIZED(brasa_tuning, .measure = !decided && may_time(t, given),
-                 .cache = given && !decided ? given->cache : NULL, .memory_limit = (uint64_t)t->task.settings.mem,
-                 .watch = look_on, .user = t);
+                 .cache = given && !decided ? given->cache : NULL,
+                 .memory_limit = (uint64_t)t->task.settings.memory_limit, .watch = look_on, .user = t);
     if (t->folder && run_has(t->folder, file) && !(out->record = run_path(&t->unit.pool, t->folder, file)))
         return BRASA_OUT_OF_MEMORY;
     *tuned = t->task.ctx->device->self_tuning || out->measure || out->cache || out->record;
@@ -162,7 +202,7 @@ static brasa_status tuning_wish(training *t, brasa_tuning *out, bool *tuned)
 static brasa_session_options session_wish(const training *t)
 {
     const unit *u = &t->unit;
-    const train_settings *s = &t->task.settings;
+    const brasa_trainer_options *s = &t->task.settings;
     int32_t precision = BRASA_F32;
     (void)precision_read(t->task.ctx, s->precision, &precision); /* settings_complete has read it, too */
     return SIZED(brasa_session_options, .batch = u->split.trains < s->batch ? u->split.trains : s->batch,
@@ -172,7 +212,7 @@ static brasa_session_options session_wish(const training *t)
                  .precision = precision, .plan_only = t->needs != NULL);
 }
 
-brasa_status unit_make_programs(training *t, const brasa_session_options *o)
+static brasa_status make_programs(training *t, const brasa_session_options *o)
 {
     unit *u = &t->unit;
     brasa_session_free(u->session);
@@ -201,11 +241,11 @@ static bool has_room(const training *t)
 static bool fits_device(training *t, brasa_session_options *o, brasa_status *status)
 {
     unit *u = &t->unit;
-    if (t->task.ctx->device->host_memory || t->needs || t->task.settings.mem || o->micro_batches > 1)
+    if (t->task.ctx->device->host_memory || t->needs || t->task.settings.memory_limit || o->micro_batches > 1)
         return false;
     o->micro_batches = u->parts = 1;
     u->at_once = t->task.settings.batch;
-    *status = unit_make_programs(t, o);
+    *status = make_programs(t, o);
     if (*status == BRASA_OK && has_room(t))
         return true;
     if (*status != BRASA_OK && *status != BRASA_OUT_OF_MEMORY)
@@ -229,7 +269,7 @@ static brasa_status make_session(training *t)
     brasa_tuning tuning = {.size = sizeof tuning};
     bool tuned = false;
     brasa_status status = BRASA_OK;
-    if (u->folder && run_has(u->folder, CHECKPOINT_FILE))
+    if (unit_has_checkpoint(u))
         status = checkpoint_parts(t->task.ctx, u->checkpoint, o.batch, &o.micro_batches);
     if (status == BRASA_OK)
         status = tuning_wish(t, &tuning, &tuned);
@@ -237,7 +277,7 @@ static brasa_status make_session(training *t)
     if (status == BRASA_OK && fits_device(t, &o, &status))
         return BRASA_OK;
     o.tuning = self ? &first_ones : NULL;
-    u->budget = (int64_t)fit_budget_bytes(t->task.ctx, t->task.settings.mem);
+    u->budget = (int64_t)fit_budget_bytes(t->task.ctx, t->task.settings.memory_limit);
     if (status == BRASA_OK)
         status = unit_split_batch(t, &o);
     u->parts = o.micro_batches;
@@ -245,14 +285,14 @@ static brasa_status make_session(training *t)
         status = unit_evaluate_at_once(t, &o, &u->at_once);
     o.tuning = tuned ? &tuning : NULL;
     if (status == BRASA_OK)
-        status = unit_make_programs(t, &o);
+        status = make_programs(t, &o);
     const bool fits = status == BRASA_OK && !unit_over_budget(t);
     if (fits || !tuned || (status != BRASA_OK && (status != BRASA_OUT_OF_MEMORY || d->host_memory)))
         return status;
     if (d->disuse)
         d->disuse(d);
     o.tuning = self ? &first_ones : NULL;
-    return unit_make_programs(t, &o);
+    return make_programs(t, &o);
 }
 
 static brasa_status make_loader(training *t, bool train, loader **out)
@@ -276,12 +316,12 @@ static brasa_status make_upload(training *t)
         status = upload_new(t->task.ctx, &least, &u->upload);
     t->task.upload = u->upload;
     if (status == BRASA_OK && u->stay_bytes)
-        train_say(t, TRAIN_NOTE, "after the first epoch all %d pictures stay on %s, as bytes, %s",
+        train_say(t, BRASA_ON_NOTE, "after the first epoch all %d pictures stay on %s, as bytes, %s",
                   (int)t->task.set->count, t->task.ctx->device->name, numeric_bytes((double)u->stay_bytes).text);
     return status;
 }
 
-brasa_status unit_furnish(training *t)
+static brasa_status furnish(training *t)
 {
     unit *u = &t->unit;
     brasa_status status = make_upload(t);
@@ -304,10 +344,10 @@ brasa_status unit_furnish(training *t)
 brasa_status unit_plan(training *t, int fold)
 {
     unit *u = &t->unit;
-    const train_settings *s = &t->task.settings;
+    const brasa_trainer_options *s = &t->task.settings;
     *u = (unit){.fold = fold, .pool = {.ctx = t->task.ctx}};
     brasa_status status = t->folder ? record_unit(t) : BRASA_OK;
-    if (status == BRASA_OK && u->folder && run_has(u->folder, CHECKPOINT_FILE))
+    if (status == BRASA_OK && unit_has_checkpoint(u))
         status = checkpoint_alarms(&u->pool, u->checkpoint, &u->alarms);
     if (status == BRASA_OK)
         status = make_split(t);
@@ -317,6 +357,8 @@ brasa_status unit_plan(training *t, int fold)
     if (status == BRASA_OK)
         status = unit_weigh_classes(t);
     if (status == BRASA_OK)
+        train_tell(t, BRASA_ON_COMPILE, NULL, NULL);
+    if (status == BRASA_OK)
         status = make_session(t);
     return status == BRASA_OK ? unit_share_memory(t) : status;
 }
@@ -324,11 +366,13 @@ brasa_status unit_plan(training *t, int fold)
 brasa_status unit_open(training *t, int fold)
 {
     brasa_status status = unit_plan(t, fold);
-    return status == BRASA_OK ? unit_furnish(t) : status;
+    return status == BRASA_OK ? furnish(t) : status;
 }
 
-void unit_close(unit *u)
+void unit_close(training *t)
 {
+    unit *u = &t->unit;
+    t->task.upload = NULL;
     pending_free(u->pending); /* first: they wait for the device */
     pending_free(u->logits);
     upload_free(u->upload);
@@ -337,6 +381,7 @@ void unit_close(unit *u)
     feeder_free(u->feeder);
     brasa_session_free(u->session);
     split_free(&u->split);
+    mem_put(t->task.ctx, u->kept);
     pool_free(&u->pool);
     *u = (unit){0};
 }
@@ -345,7 +390,7 @@ void unit_close(unit *u)
 
 checkpoint_terms unit_terms(const training *t)
 {
-    const train_settings *s = &t->task.settings;
+    const brasa_trainer_options *s = &t->task.settings;
     const bool any_threads = s->deterministic || t->task.ctx->device->any_threads;
     return (checkpoint_terms){.settings = settings_digest(s),
                               .device = s->device,
@@ -355,8 +400,38 @@ checkpoint_terms unit_terms(const training *t)
                               .kernels = t->unit.choices};
 }
 
+/* In memory: a copy of the weights, as the host has them. */
+static brasa_status move_weights(training *t, bool back)
+{
+    unit *u = &t->unit;
+    const brasa_session *s = u->session;
+    int64_t at = 0;
+    brasa_status status = BRASA_OK;
+    for (int i = 0; i < s->nstates && !u->kept; i++)
+        at += s->states[i].bytes;
+    if (!u->kept && !(u->kept = mem_get(t->task.ctx, (size_t)at)))
+        return fail_memory(t->task.ctx, (size_t)at);
+    at = 0;
+    for (int i = 0; i < s->nstates && status == BRASA_OK; i++) {
+        const state *st = &s->states[i];
+        char *kept = (char *)u->kept + at;
+        at += st->bytes;
+        if (st->kind != VALUE_PARAM && st->kind != VALUE_BUFFER)
+            continue;
+        if (!back && (status = session_pull(s, st)) == BRASA_OK)
+            memcpy(kept, session_state_data(s, st), (size_t)st->bytes);
+        if (back) {
+            memcpy(session_state_data(s, st), kept, (size_t)st->bytes);
+            status = session_push(s, st);
+        }
+    }
+    return status;
+}
+
 brasa_status unit_save_weights(training *t)
 {
+    if (!train_writes(t))
+        return move_weights(t, false);
     return session_save(t->unit.session, t->unit.weights, BRASA_WEIGHTS, t->unit.notes);
 }
 
@@ -380,13 +455,15 @@ brasa_status unit_save(training *t)
 {
     unit *u = &t->unit;
     const checkpoint_terms terms = unit_terms(t);
+    if (!train_writes(t))
+        return BRASA_OK;
     brasa_status status = checkpoint_save(u->session, u->checkpoint, &u->place, &terms, &u->alarms);
     const int64_t count = atoi(t->task.settings.keep);
     if (status == BRASA_OK && count > 0 && u->place.epoch > 0 && u->place.done == 0)
         status = keep_epochs(t, count);
     u->saved = train_clock();
     if (status == BRASA_OK)
-        train_tell(t, TRAIN_SAVED, NULL, u->checkpoint);
+        train_tell(t, BRASA_ON_SAVE, NULL, u->checkpoint);
     return status;
 }
 
@@ -406,7 +483,7 @@ static brasa_status start_weights(training *t)
         status = fail(t->task.ctx, BRASA_BAD_FILE, "%s: none of its weights fits %s; %s", path,
                       t->task.settings.model, r.names);
     if (status == BRASA_OK && r.mismatched + r.unknown > 0)
-        train_say(t, TRAIN_NOTE, "%s: %d tensors taken; not taken: %s", path, (int)r.loaded, r.names);
+        train_say(t, BRASA_ON_NOTE, "%s: %d tensors taken; not taken: %s", path, (int)r.loaded, r.names);
     return status;
 }
 
@@ -425,10 +502,10 @@ static brasa_status remove_result(training *t, const char *folder)
 /* What was trained so far had the rates of a schedule with another end. */
 static void tell_schedule(training *t)
 {
-    const train_settings *s = &t->task.settings;
+    const brasa_trainer_options *s = &t->task.settings;
     if (s->epochs != t->planned && settings_schedule_ends(s))
         train_say(
-            t, TRAIN_ALARM,
+            t, BRASA_ON_WARNING,
             "the cosine ends with epoch %lld now, %lld before: the learning rates so far were not those of a run "
             "planned for %lld epochs",
             (long long)s->epochs, (long long)t->planned, (long long)s->epochs);
@@ -439,10 +516,10 @@ brasa_status unit_start(training *t)
     unit *u = &t->unit;
     checkpoint_note note;
     const checkpoint_terms terms = unit_terms(t);
-    brasa_status status = notes_make(t);
-    if (status == BRASA_OK && !run_has(u->folder, CHECKPOINT_FILE)) {
+    brasa_status status = train_writes(t) ? notes_make(t) : BRASA_OK;
+    if (status == BRASA_OK && !unit_has_checkpoint(u)) {
         status = loader_seek(u->train, 0, 0); /* it works on the first batch meanwhile */
-        if (status == BRASA_OK)
+        if (status == BRASA_OK && train_writes(t))
             status = split_write(&u->split, u->lists);
         if (status == BRASA_OK)
             status = start_weights(t);
@@ -451,7 +528,7 @@ brasa_status unit_start(training *t)
     if (status == BRASA_OK)
         status = checkpoint_load(u->session, u->checkpoint, &u->place, &terms, &note);
     if (status == BRASA_OK && note.text[0])
-        train_say(t, TRAIN_ALARM, "%s", note.text);
+        train_say(t, BRASA_ON_WARNING, "%s", note.text);
     if (status == BRASA_OK && brasa_session_steps(u->session) > 0)
         tell_schedule(t);
     if (status == BRASA_OK && u->place.done > u->steps)
@@ -475,9 +552,10 @@ brasa_status unit_finish(training *t)
     unit *u = &t->unit;
     const bool best = strcmp(t->task.settings.keep, "best") == 0 && u->test;
     const int64_t wanted = best ? u->place.best_epoch : u->place.epoch;
-    brasa_status status = best ? BRASA_OK : unit_save_weights(t);
+    brasa_status status = best || !train_writes(t) ? BRASA_OK : unit_save_weights(t);
     if (status == BRASA_OK && u->test && u->measured != wanted) {
-        status = best ? session_load_fresh(u->session, u->weights, NULL, NULL) : BRASA_OK;
+        if (best)
+            status = train_writes(t) ? session_load_fresh(u->session, u->weights, NULL, NULL) : move_weights(t, true);
         if (status == BRASA_OK)
             status = task_measure(&t->task, u->session, u->test, u->logits, &u->metrics, NULL, NULL);
         u->measured = wanted;
@@ -487,6 +565,6 @@ brasa_status unit_finish(training *t)
     if (status == BRASA_OK)
         status = record_result(t, NULL);
     if (status == BRASA_OK)
-        train_tell(t, TRAIN_END, u->place.epoch ? &u->figures[u->place.epoch - 1] : NULL, NULL);
+        train_tell(t, BRASA_ON_END, u->place.epoch ? &u->figures[u->place.epoch - 1] : NULL, NULL);
     return status;
 }

@@ -1,4 +1,4 @@
-/* unit_memory.c - a training within its budget: session and loaders together.
+/* memory.c - a training within its budget: session and loaders together.
  *
  * Kept pictures give way first: they only save time. Then the batch is computed in parts, with the same result, where
  * the network allows it. A training that begins has all the memory that it will ever need.
@@ -26,7 +26,7 @@ static int64_t most(int64_t a, int64_t b)
 loader_options unit_loading(const training *t, bool train, int64_t size)
 {
     const split *p = &t->unit.split;
-    const train_settings *s = &t->task.settings;
+    const brasa_trainer_options *s = &t->task.settings;
     const int32_t count = train ? p->trains : p->tests;
     return (loader_options){.list = train ? p->train : p->test,
                             .count = count,
@@ -82,7 +82,7 @@ static fit_budget budget_of(const training *t)
 {
     if (!t->task.ctx->device->host_memory)
         return (fit_budget){.bytes = (uint64_t)t->unit.budget,
-                            .enough = !t->task.settings.mem,
+                            .enough = !t->task.settings.memory_limit,
                             .beside_sample = (uint64_t)upload_sample(t, false)};
     const int64_t train = loader_size(t, true, 2) - loader_size(t, true, 1),
                   test = loader_size(t, false, 2) - loader_size(t, false, 1);
@@ -112,7 +112,7 @@ static brasa_status refuse(const training *t, const fit *f, const fit_budget *b,
                 f->most ? "; " : "", f->most ? parts : "");
 }
 
-/* Whoever only asks is told what does not fit, too. */
+/* Tells a plan what does not fit, too. */
 static brasa_status answer(training *t, brasa_session_options *o, const fit_budget *b)
 {
     train_needs *n = t->needs;
@@ -200,8 +200,8 @@ static int64_t room_to_stay(const training *t)
 {
     const unit *u = &t->unit;
     const int64_t total = (int64_t)u->memory.total + beside_session(t);
-    if (t->task.settings.mem)
-        return t->task.settings.mem - total;
+    if (t->task.settings.memory_limit)
+        return t->task.settings.memory_limit - total;
     const int64_t left = (int64_t)fit_device_bytes(t->task.ctx), planned = t->needs ? total : beside_session(t);
     return left > planned ? (left - planned) / 4 : 0;
 }
@@ -214,7 +214,8 @@ static void decide_stay(training *t)
     const int64_t all = f.bytes ? feeder_whole(&f, t->task.shape) : -1;
     const int64_t size = most(t->task.settings.batch, u->at_once);
     const int64_t more = all > 0 ? size * (upload_sample(t, true) - upload_sample(t, false)) : 0;
-    u->stay_bytes = all > 0 && all + more <= room_to_stay(t) ? all : 0;
+    const bool stay = all > 0 && !t->options.no_image_cache && all + more <= room_to_stay(t);
+    u->stay_bytes = stay ? all : 0;
     u->upload_bytes = size * upload_sample(t, u->stay_bytes > 0);
 }
 
@@ -229,14 +230,7 @@ void unit_come_anew(training *t)
     unit *u = &t->unit;
     u->stay_bytes = 0;
     u->upload_bytes = beside_session(t);
-    share_host(t, KEPT_BYTES);
-}
-
-void unit_keep_nothing(training *t)
-{
-    if (t->unit.stay_bytes)
-        unit_come_anew(t);
-    share_host(t, 0);
+    share_host(t, t->options.no_image_cache ? 0 : KEPT_BYTES);
 }
 
 bool unit_over_budget(const training *t)
@@ -256,7 +250,8 @@ brasa_status unit_share_memory(training *t)
     const int64_t left = budget - (int64_t)u->memory.total - beside_session(t);
     const int64_t table = feeder_size(t, 1) - none; /* which tells where kept pictures are */
     const bool any = !budget || !t->task.ctx->device->host_memory;
-    share_host(t, u->stay_bytes ? 0 : any ? KEPT_BYTES : left > table ? least(left - table, KEPT_BYTES) : 0);
+    const int64_t room = any ? KEPT_BYTES : left > table ? least(left - table, KEPT_BYTES) : 0;
+    share_host(t, u->stay_bytes || t->options.no_image_cache ? 0 : room);
     if (t->needs) {
         t->needs->loader = loaders + none;
         t->needs->kept = u->loader_bytes - loaders - none;
