@@ -203,9 +203,14 @@ static times read_times(const options *o)
         t.path[0] = '\0';
     const brasa_tuning wish = {
         .size = sizeof wish, .cache = t.path[0] ? t.path : NULL, .watch = take_note, .user = &t};
-    if (brasa_context_new(NULL, &ctx) == BRASA_OK && tuner_new(ctx, &wish, &all) == BRASA_OK)
-        t.choices = all->count;
-    t.locked = ctx && t.path[0] && has_folder(t.path) && !tune_writable(ctx, t.path);
+    if (brasa_context_new(NULL, &ctx) == BRASA_OK) {
+        pool p = {.ctx = ctx};
+        const char *here = tuner_machine(&p);
+        if (here && tuner_new(ctx, here, &wish, &all) == BRASA_OK)
+            t.choices = all->count;
+        pool_free(&p);
+    }
+    t.locked = ctx && t.path[0] && has_folder(t.path) && !choices_writable(ctx, t.path);
     tuner_free(all);
     brasa_context_free(ctx);
     return t;

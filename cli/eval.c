@@ -1,5 +1,6 @@
 /* eval.c - `brasa eval`: a run's weights on the samples it tested on, or on others. */
 #include "device.h"
+#include "tuning.h"
 
 #include "train/metrics.h"
 
@@ -80,7 +81,8 @@ int run_eval(const options *o)
                                         .data = o->data ? o->data : "",
                                         .batch = o->batch,
                                         .memory_limit = o->mem,
-                                        .precision = o->precision};
+                                        .precision = o->precision,
+                                        .progress = tuning_tell};
     brasa_status status = brasa_context_new(&c, &ctx);
     if (status != BRASA_OK)
         return complain(FAILED, "%s", brasa_status_text(status));

@@ -20,8 +20,7 @@ static void tell_imported(runner *r)
     json_int(j, "threads", brasa_context_threads(r->ctx));
     if (d->about[0])
         place_json(j, r->ctx, r->precision);
-    json_text(j, "kernels",
-              d->self_tuning || r->tuning ? "the fastest, timed once on this machine" : "the first that fit");
+    json_text(j, "kernels", r->tuning->measure ? "the fastest, timed once on this machine" : "the first that fit");
     if (!d->self_tuning)
         json_text(j, "onednn", library_onednn());
     json_text(j, "compiler", build_compiler());
@@ -51,7 +50,7 @@ static int do_errand(runner *r, const options *o, const errand *e)
     chosen.no_tune = o->no_tune || strcmp(e->variant, "untuned") == 0;
     tuning_start(&kernels, &chosen);
     r->errand = e;
-    r->tuning = tuning_wish(&kernels);
+    r->tuning = &kernels.wish;
     if (!runner_takes(r)) {
         tuning_end(&kernels);
         return DONE;

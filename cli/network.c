@@ -44,12 +44,9 @@ int network_build(network *n, const options *o)
 
 int network_compile(network *n, const options *o, brasa_session_options s)
 {
-    static const brasa_tuning first_ones = {.size = sizeof first_ones, .measure = false};
     if (o) {
         tuning_start(&n->tuning, o);
-        s.tuning = tuning_wish(&n->tuning);
-        if (!s.tuning && n->context->device->self_tuning) /* its libraries time their kernels, unless told not to */
-            s.tuning = &first_ones;
+        s.tuning = &n->tuning.wish;
     }
     s.precision = n->precision;
     brasa_status status = brasa_session_new(n->graph, &s, &n->session);

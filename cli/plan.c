@@ -164,7 +164,7 @@ static int ask(network *n, const options *o, brasa_plan *p)
     t.graph = o->data ? NULL : n->graph;
     t.memory_limit = o->mem;
     t.precision = o->precision;
-    t.tuning = tuning_wish(&n->tuning);
+    t.tuning = &n->tuning.wish;
     const brasa_status status = brasa_trainer_plan(n->context, &t, p);
     return status == BRASA_OK ? DONE : complain(FAILED, "%s", brasa_context_error(n->context));
 }

@@ -1,5 +1,6 @@
 /* predict.c - `brasa predict`: the likeliest classes of pictures. */
 #include "device.h"
+#include "tuning.h"
 
 #include <stdlib.h>
 
@@ -83,8 +84,12 @@ int run_predict(const options *o)
     brasa_context *ctx = NULL;
     brasa_trainer *t = NULL;
     const brasa_context_options c = {.size = sizeof c, .threads = (int32_t)o->threads};
-    const brasa_trainer_options wish = {
-        .size = sizeof wish, .resume = o->word[0], .fold = o->fold, .batch = 1, .precision = o->precision};
+    const brasa_trainer_options wish = {.size = sizeof wish,
+                                        .resume = o->word[0],
+                                        .fold = o->fold,
+                                        .batch = 1,
+                                        .precision = o->precision,
+                                        .progress = tuning_tell};
     brasa_status status = brasa_context_new(&c, &ctx);
     if (status != BRASA_OK)
         return complain(FAILED, "%s", brasa_status_text(status));

@@ -135,7 +135,7 @@ int run_train(const options *o)
     int code = begin(o, &ctx, &t);
     if (code == DONE) {
         tuning_start(&kernels, o);
-        t.tuning = tuning_wish(&kernels);
+        t.tuning = &kernels.wish;
         t.machine = machine_text(machine);
         t.progress = watch_event;
         t.user = &w;

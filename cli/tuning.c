@@ -28,7 +28,7 @@ bool tuning_cache(char path[CACHE_PATH_SIZE], bool make)
     const char *own = getenv("BRASA_CACHE");
     if (own && strcmp(own, "off") == 0)
         return false;
-    const bool fits = cache_path("kernels.txt", path);
+    const bool fits = cache_path(CHOICES_FILE, path);
     if (fits && make)
         cache_make_folders(path);
     if (!own || !*own || (fits && usable(path, make)))
@@ -67,16 +67,19 @@ void tuning_start(tuning *t, const options *o)
 {
     t->off = tuning_off(o);
     t->progress = progress_start(o->quiet);
-    t->wish = SIZED(brasa_tuning, .measure = true, .watch = look_on, .user = t);
+    t->wish = SIZED(brasa_tuning, .measure = !t->off, .watch = look_on, .user = t);
     if (!t->off && tuning_cache(t->cache, true))
         t->wish.cache = t->cache;
     else if (!t->off)
         tell_nowhere();
 }
 
-const brasa_tuning *tuning_wish(const tuning *t)
+bool tuning_tell(void *user, const brasa_progress *p)
 {
-    return t->off ? NULL : &t->wish;
+    (void)user;
+    if (p->event == BRASA_ON_NOTE)
+        complain(DONE, "note: %s", p->text);
+    return true;
 }
 
 void tuning_end(tuning *t)

@@ -8,10 +8,11 @@
 
 #include "cli.h"
 #include "core/cache.h"
+#include "tune/tuner.h"
 
 typedef struct tuning {
     bool off;
-    brasa_tuning wish;
+    brasa_tuning wish; /* for brasa_session_options */
     char cache[CACHE_PATH_SIZE];
     progress progress;
 } tuning;
@@ -24,8 +25,8 @@ bool tuning_cache(char path[CACHE_PATH_SIZE], bool make);
 
 /* What o says, with progress on the terminal. t must stay where it is while sessions are made with it. */
 void tuning_start(tuning *t, const options *o);
-/* For brasa_session_options. */
-const brasa_tuning *tuning_wish(const tuning *t);
+/* For brasa_trainer_options.progress where nothing is trained: prints notes, such as those on a run's choices. */
+bool tuning_tell(void *user, const brasa_progress *p);
 /* After a session was made. */
 void tuning_end(tuning *t);
 

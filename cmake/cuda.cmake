@@ -36,7 +36,7 @@ if(cudnn_include AND cublaslt_include AND CUDAToolkit_FOUND
   file(GLOB cuda_core CONFIGURE_DEPENDS src/core/context.c src/core/options.c src/core/layout.c src/core/shape.c src/core/storage.c
        src/core/pool.c
        src/core/replace.c src/core/cache.c src/core/isa.c src/core/threads.c src/core/cgroup.c
-       src/core/shared.c src/graph/precision.c)
+       src/core/shared.c src/core/json_scan.c src/core/numeric.c src/graph/precision.c src/tune/*.c)
   add_library(brasa_cuda MODULE ${cuda_sources} ${cuda_core})
   set_target_properties(brasa_cuda PROPERTIES PREFIX "" C_VISIBILITY_PRESET hidden CUDA_VISIBILITY_PRESET hidden
                         CUDA_STANDARD 20 CUDA_RUNTIME_LIBRARY Static LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR})

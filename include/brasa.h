@@ -272,18 +272,18 @@ BRASA_API const char *brasa_data_class(const brasa_data *data, int32_t index);
  * takes the fastest. Times depend on the machine and the node alone, so a file can keep them. Kernels differ in the
  * last digits of their results: sessions that must give the same bits need the same cache or the same record.
  *
- * On a GPU the tuner times the algorithms that NVIDIA's libraries offer for a node. It keeps their times in a
- * separate file, in the folder that `brasa help environment` names, whatever `cache` is; with `record` alone it reads
- * only the record. An algorithm that no file and no measurement knows is the library's own first choice. With
- * brasa_session_options.tuning NULL, GPU algorithms are timed and CPU kernels are not. */
+ * On a GPU the tuner times the algorithms that NVIDIA's libraries offer for a node. An algorithm that no file and no
+ * measurement knows is the library's own first choice. With brasa_session_options.tuning NULL, CPU kernels are not
+ * timed and GPU algorithms are, with the cache kernels.txt in the folder that `brasa help environment` names, unless
+ * BRASA_TUNE is off. */
 typedef struct brasa_tuning {
     size_t size;
     bool measure;       /* false, or plan_only: read the files only; a node they do not know takes its first kernel */
     const char *cache;  /* file of times of any networks and machines; read, then rewritten if possible; NULL: none */
     const char *record; /* file of brasa_session_save_tuning: its choices hold on any machine; NULL: none */
     uint64_t memory_limit; /* bytes for measuring, beside the session's own; 0: what a node needs */
-    /* Called before each node that is timed, `done` of `total`: return false to stop; then no session is made. Also
-     * called with a note on a file that cannot be read or written. May be NULL. */
+    /* Called before each node that is timed, `done` of `total`, and again while one takes long: return false to stop;
+     * then no session is made. Also called with a note on a file that cannot be read or written. May be NULL. */
     bool (*watch)(void *user, int64_t done, int64_t total, const char *note);
     void *user;
 } brasa_tuning;

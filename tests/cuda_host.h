@@ -1,23 +1,19 @@
 /* cuda_host.h - the host's part of an open GPU, on the stand-in for CUDA's runtime (cudart.h), without kernels and
- * without cuDNN. In the one file of a test that has it; kept.c goes before it, as it has words that are types here.
- */
+ * without cuDNN. In the one file of a test that has it. */
 #ifndef TEST_CUDA_HOST_H
 #define TEST_CUDA_HOST_H
 
 #include "cudart.h"
 
-#ifndef BRASA_VERSION
-#define BRASA_VERSION "none"
-#endif
-#ifndef BRASA_SHARED
-#define BRASA_SHARED "none"
-#endif
-#include "device/cuda/cuda.c"
-#include "device/cuda/memory.c"
-#include "device/cuda/steps.c"
+#include "device/cuda/gpu.h"
+#include "device/cuda/libraries.h"
 
-#define CUDA(all)  all
-#define LIST(name) const backend_kernel name##_cuda[1];
+extern const backend brasa_backend;
+
+#define CUDA(all) all
+#define LIST(name)                                                                                                   \
+    extern const backend_kernel name##_cuda[];                                                                       \
+    __attribute__((weak)) const backend_kernel name##_cuda[1] = {{0}};
 #include "ops/ops.def"
 
 void cudnn_open(cuda_queue *q, device *d)

@@ -189,10 +189,10 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaM
     return called(__func__);
 }
 
-cudaError_t cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream_t stream)
+cudaError_t cudaMemsetAsync(void *to, int byte, size_t bytes, cudaStream_t stream)
 {
     (void)stream;
-    memset(to, value, bytes);
+    memset(to, byte, bytes);
     return called(__func__);
 }
 
@@ -271,20 +271,20 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMo
     return error;
 }
 
-cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph)
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *to)
 {
     (void)stream;
     cudart.recording = false;
     if (!cudart.spoilt)
-        return made(__func__, graph, cudart.recorded);
-    *graph = NULL;
+        return made(__func__, to, cudart.recorded);
+    *to = NULL;
     return cudart.last = cudaErrorStreamCaptureInvalidated;
 }
 
-cudaError_t cudaGraphInstantiate(cudaGraphExec_t *ready, cudaGraph_t graph, unsigned long long flags)
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t *ready, cudaGraph_t from, unsigned long long flags)
 {
     (void)flags;
-    return made(__func__, ready, milliseconds_of(graph));
+    return made(__func__, ready, milliseconds_of(from));
 }
 
 cudaError_t cudaGraphUpload(cudaGraphExec_t ready, cudaStream_t stream)
@@ -302,9 +302,9 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t ready, cudaStream_t stream)
     return called(__func__);
 }
 
-cudaError_t cudaGraphDestroy(cudaGraph_t graph)
+cudaError_t cudaGraphDestroy(cudaGraph_t recorded)
 {
-    return freed(__func__, graph);
+    return freed(__func__, recorded);
 }
 
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t ready)

@@ -9,15 +9,12 @@
 #ifndef TEST_CUDNN_RIG_H
 #define TEST_CUDNN_RIG_H
 
-#include "device/cuda/kept.c" /* first: it has words that are types elsewhere */
+#include "device/cuda/cudnn.h"
+#include "device/cuda/libraries.h"
 
 #include "fake_cudnn.h"
+#include "files.h"
 #include "heap.h"
-
-#include "device/cuda/cudnn.c"
-#include "device/cuda/cudnn_engines.c"
-#include "device/cuda/cudnn_trial.c"
-#include "device/cuda/cudnn_words.c"
 
 enum { GPU = 1 };
 enum { OF_X, OF_W, OF_Y, OF_B, TENSORS };
@@ -28,7 +25,7 @@ static struct {
     int starts[2], ends[2]; /* times that `before` and `after` were called, for each way */
     heap heap;
     brasa_context *ctx;
-    kept kept;
+    tuner *tuner;
     cuda_queue queue;
     cudnn lib;
     cudnn_problem problem;
@@ -107,6 +104,17 @@ static bool rig_accepts(const void *user, int way, void *const *data)
 
 /* --- for tests ------------------------------------------------------------------------------------------------- */
 
+/* A session with a tuner of its own: with what earlier ones have kept, or with a record alone, without the clock. */
+static inline void next_session(const char *record)
+{
+    char cache[300];
+    snprintf(cache, sizeof cache, "%s", in_folder("cache"));
+    const brasa_tuning wish = {.measure = !record, .cache = record ? NULL : cache, .record = record};
+    tuner_free(rig.tuner);
+    CHECK_STATUS(tuner_new(rig.ctx, "GPU", &wish, &rig.tuner), BRASA_OK);
+    rig.problem.tuner = rig.tuner;
+}
+
 static void rig_open(const made_engine *made_up, int count)
 {
     static char handle;
@@ -114,7 +122,7 @@ static void rig_open(const made_engine *made_up, int count)
     memset(&fake, 0, sizeof fake);
     memset(&cudart, 0, sizeof cudart);
     cudart.expected = GPU;
-    setenv("BRASA_CACHE", "off", 1); /* what is kept on disk is test_kept.c's business */
+    remove(in_folder("cache"));
     brasa_context_options o = {
         .size = sizeof o, .threads = 1, .alloc = heap_alloc, .release = heap_release, .user = &rig.heap};
     if (!CHECK(count <= MOST_ENGINES) || !CHECK(brasa_context_new(&o, &rig.ctx) == BRASA_OK))
@@ -123,13 +131,11 @@ static void rig_open(const made_engine *made_up, int count)
     rig.lib.ctx = rig.ctx;
     rig.lib.handle = (cudnnHandle_t)(void *)&handle;
     snprintf(rig.lib.machine, sizeof rig.lib.machine, "GPU, cuDNN 9.14.0");
-    kept_open(&rig.kept, rig.ctx);
-    rig.queue = (cuda_queue){.ctx = rig.ctx, .index = GPU, .cudnn = &rig.lib, .kept = &rig.kept};
+    rig.queue = (cuda_queue){.ctx = rig.ctx, .index = GPU, .cudnn = &rig.lib};
     rig.problem =
         (cudnn_problem){.key = "the problem",
                         .precision = BRASA_TF32,
                         .most_workspace = INT64_C(1) << 30,
-                        .choosing = CHOOSE_TIMED,
                         .ways = 2,
                         .uses = {1u << OF_X | 1u << OF_W | 1u << OF_Y, 1u << OF_X | 1u << OF_B | 1u << OF_Y},
                         .describe = rig_describe,
@@ -146,13 +152,14 @@ static void rig_open(const made_engine *made_up, int count)
     fake.result = OF_Y;
     fake.bytes = rig.problem.bytes[OF_Y];
     memcpy(fake.uses, rig.problem.uses, sizeof fake.uses);
+    next_session(NULL);
 }
 
 #define OPEN(made_up) rig_open(made_up, (int)(sizeof(made_up) / sizeof *(made_up)))
 
 static void rig_close(void)
 {
-    kept_close(&rig.kept);
+    tuner_free(rig.tuner);
     brasa_context_free(rig.ctx);
     CHECK(!fake.things);
     CHECK_INT(rig.heap.live, 0);
@@ -217,7 +224,7 @@ static outcome choose(void)
     o.index = plan->engine.index;
     o.value = ((const thing *)plan->plan)->made->value;
     o.kept = plan->choice != NULL;
-    o.final = plan->choice && !plan->choice->noted;
+    o.final = plan->choice && !plan->choice->unsettled;
     o.tells = cudnn_tell_choice(plan, rig.problem.ways, names, &o.told);
     run_plan(plan);
     cudnn_plan_free(rig.ctx, plan);

@@ -7,19 +7,29 @@
 #ifndef TEST_PRODUCTS_RIG_H
 #define TEST_PRODUCTS_RIG_H
 
-/* First: it has words that are types elsewhere; and others have functions of these names. */
-#define look_up    kept_look_up
-#define read_file  kept_read_file
-#define write_file kept_write_file
-#include "device/cuda/kept.c"
-#undef look_up
-#undef read_file
-#undef write_file
+#include <cuda_runtime.h>
+
+/* What the rig does more: see below. */
+#define cudaMalloc            cudart_malloc
+#define cudaFree              cudart_free
+#define cudaMemsetAsync       cudart_memset
+#define cudaEventSynchronize  cudart_event_wait
+#define cudaStreamSynchronize cudart_stream_wait
+cudaError_t cudaMalloc(void **block, size_t bytes);
+cudaError_t cudaFree(void *block);
+cudaError_t cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream_t stream);
+cudaError_t cudaEventSynchronize(cudaEvent_t event);
+cudaError_t cudaStreamSynchronize(cudaStream_t stream);
+#include "cudart.h"
+#undef cudaMalloc
+#undef cudaFree
+#undef cudaMemsetAsync
+#undef cudaEventSynchronize
+#undef cudaStreamSynchronize
 
 #include "cuda_host.h"
 
 #include "device/cuda/cublaslt_parts.h"
-#include "device/cuda/libraries.c"
 
 /* --- what is not looked at here --------------------------------------------------------------------------------- */
 
@@ -62,7 +72,8 @@ typedef struct lt_algorithm {
 
 static struct {
     device *gpu;
-    cuda_queue *queue;
+    cuda_queue *queue; /* NULL: it is not open yet */
+    tuner *tuner;
     lt_algorithm algorithm[MOST_ALGORITHMS];
     int algorithms;
     int asked;            /* how often the library was asked for a list */
@@ -84,35 +95,35 @@ static struct {
 
 /* --- CUDA, for the files under test ----------------------------------------------------------------------------- */
 
-static cudaError_t rig_malloc(void **block, size_t bytes)
+cudaError_t cudaMalloc(void **block, size_t bytes)
 {
     rig.wanted = bytes;
-    if (bytes > rig.left)
+    if (rig.queue && bytes > rig.left)
         return cudart.last = cudaErrorMemoryAllocation;
-    const cudaError_t error = cudaMalloc(block, bytes);
-    if (error == cudaSuccess) {
+    const cudaError_t error = cudart_malloc(block, bytes);
+    if (error == cudaSuccess && rig.queue) {
         rig.block = *block;
         rig.bytes = bytes;
     }
     return error;
 }
 
-static cudaError_t rig_free(void *block)
+cudaError_t cudaFree(void *block)
 {
-    CHECK(block == rig.block);
-    rig.block = rig.sweep = NULL;
-    return cudaFree(block);
+    if (block == rig.block)
+        rig.block = rig.sweep = NULL;
+    return cudart_free(block);
 }
 
 /* What is large enough sweeps the caches. It is not written, which would take a while. */
-static cudaError_t rig_memset(void *to, int byte, size_t bytes, cudaStream_t stream)
+cudaError_t cudaMemsetAsync(void *to, int byte, size_t bytes, cudaStream_t stream)
 {
     if (bytes < CACHE_BYTES)
-        return cudaMemsetAsync(to, byte, bytes, stream);
+        return cudart_memset(to, byte, bytes, stream);
     CHECK((char *)to >= rig.block && (char *)to + bytes <= rig.block + rig.bytes);
     rig.sweep = to;
     rig.swept = true;
-    return cudaMemsetAsync(to, byte, 1, stream);
+    return cudart_memset(to, byte, 1, stream);
 }
 
 /* What was started is over, well or not. */
@@ -123,60 +134,55 @@ static cudaError_t rig_over(cudaError_t error)
     return broken ? cudart.last = cudaErrorLaunchFailure : error;
 }
 
-static cudaError_t rig_event_wait(cudaEvent_t event)
+cudaError_t cudaEventSynchronize(cudaEvent_t event)
 {
-    return rig_over(cudaEventSynchronize(event));
+    return rig_over(cudart_event_wait(event));
 }
 
-static cudaError_t rig_stream_wait(cudaStream_t stream)
+cudaError_t cudaStreamSynchronize(cudaStream_t stream)
 {
-    CHECK(stream == rig.queue->stream);
-    return rig_over(cudaStreamSynchronize(stream));
+    CHECK(!rig.queue || stream == rig.queue->stream);
+    return rig_over(cudart_stream_wait(stream));
 }
-
-#undef cudaMalloc
-#undef cudaFree
-#undef cudaMemsetAsync
-#undef cudaEventSynchronize
-#undef cudaStreamSynchronize
-#define cudaMalloc            rig_malloc
-#define cudaFree              rig_free
-#define cudaMemsetAsync       rig_memset
-#define cudaEventSynchronize  rig_event_wait
-#define cudaStreamSynchronize rig_stream_wait
-
-#include "device/cuda/cublaslt.c"
-#include "device/cuda/cublaslt_trial.c"
-#include "device/cuda/cublaslt_words.c"
-
-#ifdef PRODUCTS_OF_LAYERS
-#define dense_cublaslt_cuda dense_by_library /* whose name stands above, for another one */
-#include "ops/dense/dense_cublaslt.c"
-#endif
 
 #include "counted.h"
 #include "products_lt.h"
 
 /* --- a GPU that is open ----------------------------------------------------------------------------------------- */
 
+static const char *const choices = "choices";
+
+/* A session's tuner: with what earlier ones have kept, or with a record alone, which is not the clock. */
+static brasa_status rig_tune(const char *record)
+{
+    char cache[300];
+    snprintf(cache, sizeof cache, "%s", in_folder(choices));
+    const brasa_tuning wish = {.measure = !record, .cache = record ? NULL : cache, .record = record};
+    tuner_free(rig.tuner);
+    return tuner_new(ctx, "a stand-in", &wish, &rig.tuner);
+}
+
 static brasa_status rig_open(void)
 {
     device *d = NULL;
-    const brasa_status status = cuda_open(ctx, 0, &d);
+    const brasa_status status = brasa_backend.open(ctx, 0, &d);
     if (status != BRASA_OK)
         return status;
     rig.gpu = ctx->device = d;
     rig.queue = d->queue;
     rig.queue->cublaslt = lt_library();
-    return rig.queue->cublaslt ? BRASA_OK : fail_memory(ctx, sizeof(struct cublaslt));
+    return rig.queue->cublaslt ? rig_tune(NULL) : fail_memory(ctx, sizeof(struct cublaslt));
 }
 
 /* Saves what was chosen, as the end of a process does. */
 static void rig_close(void)
 {
+    tuner_free(rig.tuner);
     if (rig.gpu)
         rig.gpu->close(rig.gpu);
     rig.gpu = ctx->device = NULL;
+    rig.tuner = NULL;
+    rig.queue = NULL;
 }
 
 /* A context; a GPU to be opened that has much memory, and a library with these algorithms; nothing is kept. */
@@ -189,10 +195,8 @@ static void set_up(const lt_algorithm *list, int count)
     rig.algorithms = count;
     rig.left = SIZE_MAX;
     cudart_gpu = 0;
-    remove(in_folder("cuda-engines"));
-    setenv("BRASA_CACHE", folder, 1);
+    remove(in_folder(choices));
     setenv("BRASA_CUBLASLT", "off", 1); /* the machine's own */
-    unsetenv("BRASA_TUNE");
 }
 
 /* The same, and the GPU is open. */
@@ -236,11 +240,11 @@ typedef struct answer {
     device_choice choice;
 } answer;
 
-static inline answer ask_for(cublaslt_product p)
+static inline answer ask_with(tuner *t, cublaslt_product p)
 {
     cublaslt_plan *plan = NULL;
     answer a = {.taken = -1, .tries = -rig.tries, .asked = -rig.asked};
-    a.status = cublaslt_plan_new(rig.queue, &p, &plan);
+    a.status = cublaslt_plan_new(rig.queue, t, &p, &plan);
     a.tries += rig.tries;
     a.asked += rig.asked;
     CHECK((a.status == BRASA_OK) == (plan != NULL));
@@ -254,17 +258,30 @@ static inline answer ask_for(cublaslt_product p)
     return a;
 }
 
-static inline cublaslt_product with(cublaslt_extra extra, choosing how)
+static inline answer ask_for(cublaslt_product p)
+{
+    return ask_with(rig.tuner, p);
+}
+
+static inline cublaslt_product with(cublaslt_extra extra)
 {
     cublaslt_product p = usual;
     p.extra = extra;
-    p.choosing = how;
     return p;
 }
 
-static inline answer ask(cublaslt_extra extra, choosing how)
+static inline answer ask(cublaslt_extra extra)
 {
-    return ask_for(with(extra, how));
+    return ask_for(with(extra));
+}
+
+/* In words, in which all of it is. */
+static inline void check_same_product(const cublaslt_product *x, const cublaslt_product *y)
+{
+    char of_x[LT_PROBLEM_SIZE], of_y[LT_PROBLEM_SIZE];
+    cublaslt_name(x, of_x);
+    cublaslt_name(y, of_y);
+    CHECK_TEXT(of_x, of_y);
 }
 
 #endif

@@ -2,20 +2,13 @@
 #define _GNU_SOURCE
 #include "test.h"
 
-#if __has_include(<cuda_runtime.h>)
-
-#include "device/cuda/kept.c" /* first: it has words that are types elsewhere */
+#ifdef TEST_CUDA_HOST
 
 #include "cuda_host.h"
 
 #include <pthread.h>
 
 /* --- what is not looked at here: kernels and libraries --------------------------------------------------------- */
-
-void cublaslt_forget(cuda_queue *q)
-{
-    (void)q;
-}
 
 void cublaslt_open(cuda_queue *q, device *d)
 {
@@ -66,7 +59,7 @@ static opened open_gpu(int index)
     opened o = {.ctx = NULL};
     cudart.expected = index;
     CHECK_STATUS(brasa_context_new(&SIZED(brasa_context_options, .threads = 1), &o.ctx), BRASA_OK);
-    CHECK_STATUS(cuda_open(o.ctx, index, &o.d), BRASA_OK);
+    CHECK_STATUS(brasa_backend.open(o.ctx, index, &o.d), BRASA_OK);
     o.step = (step){.kernel = &one_kernel, .node = &one_node, .queue = o.d->queue};
     return o;
 }
@@ -175,9 +168,9 @@ TEST(gpus_that_have_no_kernels)
         device *d = NULL;
         capability = rows[i].capability;
         code = rows[i].code;
-        CHECK_STATUS(cuda_open(ctx, 0, &d), BRASA_NOT_FOUND);
+        CHECK_STATUS(brasa_backend.open(ctx, 0, &d), BRASA_NOT_FOUND);
         CHECK_HAS(brasa_context_error(ctx), rows[i].words);
-        CHECK(cuda_list(keep_line, line) > 0);
+        CHECK(brasa_backend.list(keep_line, line) > 0);
         CHECK_HAS(line, rows[i].words);
     }
     capability = 9;
@@ -190,7 +183,7 @@ TEST(errors_that_are_none_of_kernels)
 {
     char line[400] = "";
     cudart.busy = true;
-    CHECK_INT(cuda_list(keep_line, line), GPUS);
+    CHECK_INT(brasa_backend.list(keep_line, line), GPUS);
     cudart.busy = false;
     CHECK_HAS(line, "cannot be used: ");
     CHECK_INT(cudart.last, cudaSuccess);

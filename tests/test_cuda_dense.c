@@ -3,10 +3,11 @@
 #define _GNU_SOURCE
 #include "test.h"
 
-#if __has_include(<cuda_runtime.h>) && __has_include(<cublasLt.h>)
+#ifdef TEST_CUDA_HOST
 
-#define PRODUCTS_OF_LAYERS
 #include "products_rig.h"
+
+#include "ops/dense/dense_cuda.h"
 
 /* --- our kernels ------------------------------------------------------------------------------------------------ */
 
@@ -64,8 +65,8 @@ enum { SRC, WEI, BIA, DST };
 static void layer_open(layer *l, which w, int32_t precision, bool bias, activation act)
 {
     static const int in[3][3] = {{SRC, WEI, BIA}, {WEI, DST}, {SRC, DST}}, out[3][2] = {{DST}, {SRC}, {WEI, BIA}};
-    *l = (layer){.kernel = &dense_by_library[w].kernel,
-                 .graph = {.ctx = ctx, .precision = precision},
+    *l = (layer){.kernel = &dense_cublaslt_cuda[w].kernel,
+                 .graph = {.ctx = ctx, .precision = precision, .tuner = rig.tuner},
                  .values = {[SRC] = {.shape = shape_2(32, 40)},
                             [WEI] = {.shape = shape_2(48, 40)},
                             [BIA] = {.shape = shape_1(48)},
@@ -123,7 +124,7 @@ static void check_product(cublaslt_product p, int a, int b, int d, int32_t preci
 {
     p.bf16 = precision == BRASA_BF16;
     p.tf32 = precision == BRASA_TF32;
-    CHECK(same_product(&rig.ran, &p));
+    check_same_product(&rig.ran, &p);
     CHECK(rig.a == memories[a] && rig.b == memories[b] && rig.d == memories[d]);
 }
 
@@ -179,7 +180,7 @@ TEST(bias_and_activation)
         layer_open(&l, FORWARD, half ? BRASA_BF16 : BRASA_F32, rows[i / 2].bias, rows[i / 2].act);
         CHECK_STATUS(l.opened_with, rows[i / 2].status);
         if (l.opened_with == BRASA_OK) {
-            device_choice choice;
+            device_choice told;
             CHECK_STATUS(layer_run(&l), BRASA_OK);
             check_product((cublaslt_product){48, 32, 40, .turn_a = true, .extra = rows[i / 2].extra}, WEI, SRC, DST,
                           half ? BRASA_BF16 : BRASA_F32);
@@ -187,7 +188,7 @@ TEST(bias_and_activation)
             CHECK_INT(left.bias, rows[i / 2].left_bias);
             CHECK_INT(left.act, rows[i / 2].left_act);
             CHECK_INT(l.upper, half && rows[i / 2].bias && !rows[i / 2].left_bias);
-            CHECK(l.kernel->choice(l.node.state, &choice));
+            CHECK(l.kernel->choice(l.node.state, &told));
         }
         layer_close(&l);
         tear_down();

@@ -3,7 +3,7 @@
 #define _GNU_SOURCE
 #include "test.h"
 
-#if __has_include(<cuda_runtime.h>) && __has_include(<cudnn_graph.h>)
+#ifdef TEST_CUDA_HOST
 
 #include "cudnn_rig.h"
 
@@ -30,7 +30,7 @@ TEST(the_fastest_wins)
 
 typedef struct looker {
     int64_t calls, done, total;
-    bool goes_on;
+    int goes_on; /* so many times */
 } looker;
 
 static bool look_on(void *user, int64_t done, int64_t total, const char *note)
@@ -39,30 +39,35 @@ static bool look_on(void *user, int64_t done, int64_t total, const char *note)
     l->calls += !note;
     l->done = done;
     l->total = total;
-    return l->goes_on;
+    return l->calls <= l->goes_on;
 }
 
-/* Who looks on is told before something is timed, and not where nothing is; and stops it. */
+/* Who looks on is told before something is timed, and not where nothing is; and stops it, between two engines, too.
+ */
 TEST(watched)
 {
     static const made_engine engines[] = {{.index = 1, .ms = 2}, {.index = 2, .ms = 1}};
-    for (int on = 0; on < 2; on++) {
-        looker l = {.goes_on = on};
-        device d = {.watch = look_on, .watcher = &l, .chosen = 3, .to_choose = 7};
-        CASE("%s", on ? "goes on" : "stops");
+    for (int most = 0; most < 3; most++) {
+        looker l = {.goes_on = most};
+        CASE("stops after %d", most);
         OPEN(engines);
-        rig.ctx->device = &d;
+        rig.tuner->watch = look_on;
+        rig.tuner->user = &l;
+        rig.tuner->node = 3;
+        rig.tuner->nodes = 7;
+        rig.tuner->silence = most < 2 ? 0 : INT64_MAX;
+        const bool stops = most < 2;
         outcome o = choose();
-        CHECK_STATUS(o.status, on ? BRASA_OK : BRASA_WRONG_STATE);
-        CHECK(l.calls == 1 && l.done == 3 && l.total == 7 && (o.executed > 0) == on);
-        if (!on)
+        CHECK_STATUS(o.status, stops ? BRASA_WRONG_STATE : BRASA_OK);
+        CHECK(l.calls == (most == 1 ? 2 : 1) && l.done == 3 && l.total == 7 && (o.executed > 0) == (most > 0));
+        CHECK_INT(fake.ran[1] > 0, !stops);
+        if (stops)
             CHECK_HAS(brasa_context_error(rig.ctx), "stopped while kernels were timed");
-        o = choose();
-        CHECK(l.calls == (on ? 1 : 2) && !o.executed);
-        rig.problem.choosing = CHOOSE_KNOWN;
+        CHECK_INT(rig.tuner->count, !stops);
+        l.calls = 0;
+        rig.tuner->measure = false;
         CHECK_STATUS(choose().status, BRASA_OK);
-        CHECK_INT(l.calls, on ? 1 : 2);
-        rig.ctx->device = NULL;
+        CHECK_INT(l.calls, 0);
         rig_close();
     }
 }
@@ -184,6 +189,7 @@ TEST(loading_is_not_timed)
 /* The middle one of several runs counts: of the fast engine's, the one that is disturbed does not. */
 TEST(a_disturbed_run_does_not_decide)
 {
+    enum { RUNS = 5 };
     static const made_engine engines[] = {{.index = 1, .ms = 1}, {.index = 2, .ms = 0.8}};
     OPEN(engines);
     cudart.disturbed = 1 + RUNS + 2; /* behind those of the first, and the second's own first */
@@ -316,8 +322,8 @@ TEST(engines_that_fail)
             const outcome o = choose();
             CHECK_STATUS(o.status, alone ? BRASA_NO_KERNEL : BRASA_OK);
             CHECK_INT(o.index, alone ? -1 : 2);
-            CHECK_INT(rig.kept.count, !alone || !engines[0].plans);
-            CHECK(!rig.kept.count || rig.kept.line[0]->fresh == (!alone && o.final));
+            CHECK_INT(rig.tuner->count, !alone || !engines[0].plans);
+            CHECK(!rig.tuner->count || rig.tuner->choices[0]->fresh == (!alone && o.final));
             rig_close();
         }
 }
@@ -329,7 +335,7 @@ TEST(no_engine_at_all)
     const outcome o = choose();
     CHECK_STATUS(o.status, BRASA_NO_KERNEL);
     CHECK_INT(o.executed, 0);
-    CHECK_INT(rig.kept.count, 0);
+    CHECK_INT(rig.tuner->count, 0);
     rig_close();
 }
 

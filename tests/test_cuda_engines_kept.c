@@ -3,7 +3,7 @@
 #define _GNU_SOURCE
 #include "test.h"
 
-#if __has_include(<cuda_runtime.h>) && __has_include(<cudnn_graph.h>)
+#ifdef TEST_CUDA_HOST
 
 #include "cudnn_rig.h"
 
@@ -15,26 +15,23 @@ static const made_engine usual[] = {{.index = 1, .ms = 2},
 
 static const char *kept_value(void)
 {
-    const kept_line *l = kept_find(&rig.kept, rig.lib.machine, rig.problem.key, false);
-    return l ? l->value : "";
+    const choice *c = choices_find(rig.tuner, rig.lib.machine, rig.problem.key);
+    return c ? c->words : "";
 }
 
 static bool keep(const char *words)
 {
-    return kept_put(&rig.kept, rig.lib.machine, rig.problem.key, words) != NULL;
+    const choice made = {.machine = rig.lib.machine, .problem = rig.problem.key, .words = words};
+    choice *c;
+    return tuner_put(rig.tuner, &made, &c) == BRASA_OK;
 }
 
-/* What was kept comes from the record of the run that goes on. */
-static void record(void)
+/* A run goes on with what was chosen so far, and knows nothing else. */
+static void go_on(void)
 {
-    char path[] = "/tmp/brasa-engines-XXXXXX";
-    const int fd = mkstemp(path);
-    if (!CHECK(fd >= 0))
-        return;
-    close(fd);
-    CHECK_STATUS(kept_record(&rig.kept, path), BRASA_OK);
-    CHECK_STATUS(kept_recall(&rig.kept, path), BRASA_OK);
-    unlink(path);
+    const char *record = in_folder("record");
+    CHECK_STATUS(choices_write_record(rig.tuner, record), BRASA_OK);
+    next_session(record);
 }
 
 /* --- chosen before --------------------------------------------------------------------------------------------- */
@@ -46,7 +43,7 @@ TEST(recalled)
     const outcome first = choose();
     CHECK(first.kept && first.executed > 0);
     CHECK_INT(first.value, 8);
-    kept_disuse(&rig.kept);
+    next_session(NULL);
     const outcome again = choose();
     CHECK(again.kept && again.tells);
     CHECK_INT(again.executed, 0);
@@ -55,7 +52,7 @@ TEST(recalled)
     CHECK_INT(again.told.way[0].nanoseconds, first.told.way[0].nanoseconds);
     CHECK_INT(again.told.way[1].timed, 1);
     CHECK_TEXT(again.told.engine, "2 1=8 2=9");
-    CHECK(kept_find(&rig.kept, rig.lib.machine, rig.problem.key, false)->used); /* for the run's record */
+    CHECK(choices_find(rig.tuner, rig.lib.machine, rig.problem.key)->used); /* for the run's record */
     rig_close();
 }
 
@@ -82,7 +79,7 @@ TEST(recalled_for_the_same_alone)
     snprintf(rig.lib.machine, sizeof rig.lib.machine, "GPU, cuDNN 9.15.0");
     CHECK(choose().executed > 0);
     CHECK_INT(choose().executed, 0);
-    CHECK_INT(rig.kept.count, 3);
+    CHECK_INT(rig.tuner->count, 3);
     rig_close();
 }
 
@@ -181,19 +178,13 @@ TEST(without_the_clock)
         {.index = 3, .way = 1, .ms = 0.5}};
     static const struct {
         const char *what;
-        choosing choosing;
-        bool kept, recorded;
+        bool tuner, kept, recorded;
         int64_t index;
     } rows[] = {
-        {"known, and nothing is", CHOOSE_KNOWN, false, false, 1},
-        {"known", CHOOSE_KNOWN, true, false, 2},
-        {"known from a record", CHOOSE_KNOWN, true, true, 2},
-        {"recorded, and nothing is", CHOOSE_RECORDED, false, false, 1},
-        {"recorded, and something is known", CHOOSE_RECORDED, true, false, 1},
-        {"recorded", CHOOSE_RECORDED, true, true, 2},
-        {"first, and nothing is known", CHOOSE_FIRST, false, false, 1},
-        {"first, whatever is known", CHOOSE_FIRST, true, false, 1},
-        {"first, whatever is recorded", CHOOSE_FIRST, true, true, 1},
+        {"nothing is known", true, false, false, 1},
+        {"known", true, true, false, 2},
+        {"known from a record", true, true, true, 2},
+        {"nobody is to be asked", false, true, false, 1},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         CASE("%s", rows[i].what);
@@ -201,14 +192,15 @@ TEST(without_the_clock)
         if (rows[i].kept)
             CHECK(keep("0 2 | 2 1 2 5000 0 | 1 0 1 5000 0"));
         if (rows[i].recorded)
-            record();
-        rig.problem.choosing = rows[i].choosing;
+            go_on();
+        rig.tuner->measure = false;
+        rig.problem.tuner = rows[i].tuner ? rig.tuner : NULL;
         const outcome o = choose();
         CHECK_INT(o.index, rows[i].index);
         CHECK_INT(o.executed, 0);
         CHECK_INT(cudart.calls, 0);
         CHECK_INT(fake.planned, o.kept ? 1 : 2); /* no more than it takes */
-        CHECK_INT(rig.kept.count, rows[i].kept);
+        CHECK_INT(rig.tuner->count, rows[i].kept);
         CHECK(o.kept == (rows[i].index == 2));
         CHECK(o.tells == o.kept);
         rig_close();
@@ -219,11 +211,11 @@ TEST(without_the_clock)
 TEST(the_second_way_is_not_taken_unseen)
 {
     static const made_engine engines[] = {{.index = 3, .way = 1, .ms = 1}};
-    static const choosing all[] = {CHOOSE_KNOWN, CHOOSE_RECORDED, CHOOSE_FIRST, CHOOSE_TIMED};
-    for (int i = 0; i < 4; i++) {
-        CASE("choosing %d", (int)all[i]);
+    for (int i = 0; i < 3; i++) {
+        CASE("%s", i == 0 ? "timed" : i == 1 ? "not timed" : "nobody is to be asked");
         OPEN(engines);
-        rig.problem.choosing = all[i];
+        rig.tuner->measure = i == 0;
+        rig.problem.tuner = i < 2 ? rig.tuner : NULL;
         cudart.full = "cudaMalloc";
         CHECK_STATUS(choose().status, BRASA_NO_KERNEL);
         rig_close();
@@ -236,7 +228,7 @@ TEST(the_first_may_be_compiled)
     static const made_engine engines[] = {
         {.index = 7, .ms = 1, .behaves = 1u << CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION}};
     OPEN(engines);
-    rig.problem.choosing = CHOOSE_FIRST;
+    rig.problem.tuner = NULL;
     CHECK_INT(choose().index, 7);
     rig_close();
 }
@@ -256,7 +248,7 @@ TEST(no_memory_on_the_gpu)
         CHECK_INT(without.index, 1);
         CHECK_INT(without.executed, 0);
         CHECK(!without.kept && !without.tells);
-        CHECK_INT(rig.kept.count, 0);
+        CHECK_INT(rig.tuner->count, 0);
         cudart.full = NULL;
         const outcome with = choose();
         CHECK_INT(with.index, 2);
@@ -265,12 +257,11 @@ TEST(no_memory_on_the_gpu)
     }
 }
 
-/* The host's n-th allocation fails: that is told, and no slower engine is taken, and kept, in place of the best.
- * Where it was one to keep the choice in, that is not kept. */
+/* The host's n-th allocation fails: that is told, and no slower engine is taken, and kept, in place of the best. */
 TEST(no_memory_of_the_host)
 {
     for (int known = 0; known < 2; known++) {
-        int told = 0, not_kept = 0;
+        int told = 0;
         for (int n = 1, last = 0; !last; n++) {
             CASE("%s, call %d", known ? "known" : "timed", n);
             OPEN(usual);
@@ -281,7 +272,6 @@ TEST(no_memory_of_the_host)
             const outcome o = choose();
             last = rig.heap.calls < at;
             told += o.status == BRASA_OUT_OF_MEMORY;
-            not_kept += o.status == BRASA_OK && !o.kept;
             if (o.status == BRASA_OK)
                 CHECK_INT(o.value, 8);
             else
@@ -291,7 +281,6 @@ TEST(no_memory_of_the_host)
             rig_close();
         }
         CHECK_INT(told, known ? 1 : 4);
-        CHECK(known ? !not_kept : not_kept);
     }
 }
 
@@ -339,7 +328,7 @@ TEST(what_failed_in_passing)
         fake.error = cudart.left = 0;
         o = choose(); /* the run stays as it is */
         CHECK(o.index == 1 && !o.executed);
-        kept_disuse(&rig.kept);
+        next_session(NULL);
         o = choose();
         CHECK_INT(o.index, rows[i].final ? 1 : 2);
         CHECK(o.final);
@@ -355,14 +344,12 @@ TEST(none_ran)
     OPEN(failing);
     CHECK_STATUS(choose().status, BRASA_NO_KERNEL);
     fake.made = usual;
-    record();
-    rig.problem.choosing = CHOOSE_RECORDED;
+    go_on();
     const outcome o = choose();
     CHECK(o.status == BRASA_NO_KERNEL && !o.calls);
-    rig.problem.choosing = CHOOSE_FIRST;
+    rig.problem.tuner = NULL;
     CHECK_STATUS(choose().status, BRASA_OK);
-    CHECK_STATUS(kept_recall(&rig.kept, "/nowhere/engines.txt"), BRASA_OK);
-    rig.problem.choosing = CHOOSE_TIMED;
+    next_session(NULL);
     CHECK(choose().final);
     rig_close();
 }
@@ -376,8 +363,7 @@ TEST(recorded_and_not_timed)
     cudart.most = 100 << 20;
     outcome o = choose();
     CHECK(o.index == 2 && o.kept && !o.final);
-    record();
-    rig.problem.choosing = CHOOSE_RECORDED;
+    go_on();
     o = choose();
     CHECK_INT(o.index, 2);
     rig_close();
@@ -388,8 +374,7 @@ TEST(recorded_and_no_memory)
 {
     OPEN(usual);
     CHECK(choose().kept);
-    record();
-    rig.problem.choosing = CHOOSE_RECORDED;
+    go_on();
     int told = 0;
     for (int n = 1, last = 0; !last; n++) {
         CASE("call %d", n);

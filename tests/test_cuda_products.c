@@ -4,7 +4,7 @@
 #define _GNU_SOURCE
 #include "test.h"
 
-#if __has_include(<cuda_runtime.h>) && __has_include(<cublasLt.h>)
+#ifdef TEST_CUDA_HOST
 
 #include "products_rig.h"
 
@@ -42,7 +42,7 @@ TEST(fastest)
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         CASE("%s", rows[i].what);
         begin(rows[i].list, 3);
-        const answer a = ask(LT_NOTHING, CHOOSE_TIMED);
+        const answer a = ask(LT_NOTHING);
         CHECK_STATUS(a.status, BRASA_OK);
         CHECK_INT(a.taken, rows[i].taken);
         CHECK_INT(a.nanoseconds, rows[i].milliseconds * MILLISECOND);
@@ -77,7 +77,7 @@ TEST(workspace)
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         CASE("%s", rows[i].what);
         begin(rows[i].list, 2);
-        const answer a = ask(LT_NOTHING, CHOOSE_TIMED);
+        const answer a = ask(LT_NOTHING);
         CHECK_INT(a.taken, rows[i].taken);
         CHECK_INT(a.choice.way[0].engines, rows[i].listed);
         CHECK_INT(a.choice.way[0].workspace, rows[i].bytes);
@@ -94,7 +94,7 @@ TEST(runs)
     const cublaslt_product p = usual;
     begin(list, 2);
     cublaslt_plan *plan = NULL;
-    CHECK_STATUS(cublaslt_plan_new(rig.queue, &p, &plan), BRASA_OK);
+    CHECK_STATUS(cublaslt_plan_new(rig.queue, rig.tuner, &p, &plan), BRASA_OK);
     const size_t bytes = plan ? (size_t)cublaslt_workspace(plan) : 0;
     for (size_t offset = 0; plan && offset < 2 * LT_WORKSPACE_ALIGN; offset += 51) {
         char *block = malloc(offset + bytes);
@@ -127,7 +127,7 @@ TEST(some_fail)
         CASE("%s", rows[i].what);
         begin(three, 3);
         rig.algorithm[1] = rows[i].fast;
-        const answer a = ask(LT_NOTHING, CHOOSE_TIMED);
+        const answer a = ask(LT_NOTHING);
         CHECK_INT(a.taken, 2);
         CHECK_INT(a.nanoseconds, 2 * MILLISECOND);
         CHECK_INT(a.choice.way[0].engines, 3);
@@ -152,7 +152,7 @@ TEST(results_repeat)
         char first[sizeof memories[2]];
         CASE("scheme %u", rows[i].scheme);
         begin(list, 2);
-        CHECK_STATUS(cublaslt_plan_new(rig.queue, &p, &plan), BRASA_OK);
+        CHECK_STATUS(cublaslt_plan_new(rig.queue, rig.tuner, &p, &plan), BRASA_OK);
         if (plan) {
             CHECK_INT(lt_index(&plan->best.algorithm), rows[i].taken);
             CHECK_STATUS(run_plan(plan, NULL), BRASA_OK);
@@ -200,11 +200,11 @@ TEST(kinds)
         CHECK_TEXT(a.choice.name[0], rows[i].name);
         CHECK_INT(a.choice.ways, 1);
         CHECK_INT(strlen(a.choice.engine), 16);
-        CHECK_STATUS(cublaslt_plan_new(rig.queue, &rows[i].p, &plan), BRASA_OK);
+        CHECK_STATUS(cublaslt_plan_new(rig.queue, rig.tuner, &rows[i].p, &plan), BRASA_OK);
         if (!plan)
             continue;
         CHECK_STATUS(run_plan(plan, NULL), BRASA_OK);
-        CHECK(same_product(&rig.ran, &rows[i].p));
+        check_same_product(&rig.ran, &rows[i].p);
         CHECK(rig.a == memories[0] && rig.b == memories[1] && rig.d == memories[2]);
         cublaslt_plan_free(plan);
     }
@@ -220,33 +220,33 @@ TEST(careless_activations)
     static const struct {
         const char *what;
         cublaslt_extra extra;
-        choosing how;
+        bool timed;
         lt_algorithm list[3];
         int taken;
     } rows[] = {
-        {"relu", LT_RELU, CHOOSE_TIMED, {{.cold = 3}, {.cold = 1, .careless = true}, {.cold = 2}}, 2},
-        {"bias, relu", LT_BIAS_RELU, CHOOSE_TIMED, {{.cold = 3}, {.cold = 1, .careless = true}, {.cold = 2}}, 2},
-        {"bias", LT_BIAS, CHOOSE_TIMED, {{.cold = 3}, {.cold = 1, .careless = true}, {.cold = 2}}, 1},
-        {"one that does nothing", LT_RELU, CHOOSE_TIMED, {{.cold = 3}, {.cold = 1, .idle = true}, {.cold = 2}}, 2},
+        {"relu", LT_RELU, true, {{.cold = 3}, {.cold = 1, .careless = true}, {.cold = 2}}, 2},
+        {"bias, relu", LT_BIAS_RELU, true, {{.cold = 3}, {.cold = 1, .careless = true}, {.cold = 2}}, 2},
+        {"bias", LT_BIAS, true, {{.cold = 3}, {.cold = 1, .careless = true}, {.cold = 2}}, 1},
+        {"one that does nothing", LT_RELU, true, {{.cold = 3}, {.cold = 1, .idle = true}, {.cold = 2}}, 2},
         {"one that is not for the corner",
          LT_RELU,
-         CHOOSE_TIMED,
+         true,
          {{.cold = 3}, {.cold = 1, .checked = LT_MOST_WORKSPACE + 1}, {.cold = 2}},
          2},
-        {"the first", LT_RELU, CHOOSE_FIRST, {{.cold = 1, .careless = true}, {.cold = 3}, {.cold = 2}}, 1},
-        {"one that fails", LT_RELU, CHOOSE_FIRST, {{.late = true}, {.fails = CUBLAS_STATUS_ALLOC_FAILED}, {1}}, 2},
+        {"the first", LT_RELU, false, {{.cold = 1, .careless = true}, {.cold = 3}, {.cold = 2}}, 1},
+        {"one that fails", LT_RELU, false, {{.late = true}, {.fails = CUBLAS_STATUS_ALLOC_FAILED}, {1}}, 2},
         {"all",
          LT_RELU,
-         CHOOSE_TIMED,
+         true,
          {{.cold = 3, .careless = true}, {.cold = 1, .careless = true}, {.cold = 2, .careless = true}},
          -1},
     };
     for (size_t i = 0; i < 2 * (sizeof rows / sizeof rows[0]); i++) {
-        cublaslt_product p = with(rows[i / 2].extra, rows[i / 2].how);
+        cublaslt_product p = with(rows[i / 2].extra);
         p.bf16 = i % 2;
         CASE("%s, %s", rows[i / 2].what, p.bf16 ? "bf16" : "f32");
         begin(rows[i / 2].list, 3);
-        const answer a = ask_for(p);
+        const answer a = ask_with(rows[i / 2].timed ? rig.tuner : NULL, p);
         CHECK_STATUS(a.status, rows[i / 2].taken < 0 ? BRASA_NO_KERNEL : BRASA_OK);
         CHECK_INT(a.taken, rows[i / 2].taken);
         tear_down();
@@ -280,14 +280,14 @@ TEST(no_memory_for_timing)
     begin(list, 2);
     rig.left = 90 << 20;
     for (int i = 0; i < 2; i++) { /* and so it stays in this process */
-        const answer a = ask(LT_NOTHING, CHOOSE_TIMED);
+        const answer a = ask(LT_NOTHING);
         CHECK_STATUS(a.status, BRASA_OK);
         CHECK(a.taken == 0 && a.tries == 0 && !a.told && a.nanoseconds == 0);
         CHECK_INT(a.workspace, 100 + LT_WORKSPACE_ALIGN);
         rig.left = SIZE_MAX;
     }
     next_process();
-    const answer a = ask(LT_NOTHING, CHOOSE_TIMED);
+    const answer a = ask(LT_NOTHING);
     CHECK(a.taken == 1 && a.tries > 0 && a.told);
     tear_down();
 }
@@ -338,7 +338,7 @@ TEST(errors_of_runs)
         cublaslt_plan *plan = NULL;
         CASE("%s", rows[i].words);
         begin(three, 3);
-        CHECK_STATUS(cublaslt_plan_new(rig.queue, &p, &plan), BRASA_OK);
+        CHECK_STATUS(cublaslt_plan_new(rig.queue, rig.tuner, &p, &plan), BRASA_OK);
         rig.algorithm[1].fails = rows[i].fails;
         if (plan)
             CHECK_STATUS(run_plan(plan, NULL), rows[i].status);
@@ -364,7 +364,7 @@ TEST(calls_of_cuda_fail)
             begin(three, 3);
             cudart.calls = 0;
             cudart.fail_at = at;
-            const answer a = ask(rows[i].extra, CHOOSE_TIMED);
+            const answer a = ask(rows[i].extra);
             enough = cudart.calls < at;
             harmless += !enough && a.told && a.choice.way[0].timed == 3;
             refused += a.status == BRASA_OUT_OF_MEMORY || a.status == BRASA_NO_KERNEL;
@@ -391,7 +391,7 @@ TEST(settings_fail)
         while (!enough && at++ < 500) {
             begin(three, 3);
             rig.setting_fails = at;
-            const answer a = ask(extras[i], CHOOSE_TIMED);
+            const answer a = ask(extras[i]);
             enough = rig.settings < at;
             CHECK(a.status == BRASA_OK || (a.status == BRASA_NO_KERNEL && a.taken < 0));
             CHECK(!enough || a.taken == 1);
@@ -411,14 +411,14 @@ TEST(host_memory_runs_out)
         int at = 0, refused = 0;
         CASE("%s", extras[i] ? "bias, relu" : "nothing");
         while (!enough && at++ < 500) {
-            const cublaslt_product p = with(extras[i], CHOOSE_TIMED);
+            const cublaslt_product p = with(extras[i]);
             cublaslt_plan *plan = NULL;
             set_up(three, 3);
             memory.calls = 0;
             memory.fail_at = at;
             brasa_status status = rig_open();
             if (status == BRASA_OK)
-                status = cublaslt_plan_new(rig.queue, &p, &plan);
+                status = cublaslt_plan_new(rig.queue, rig.tuner, &p, &plan);
             CHECK(!plan || status == BRASA_OK);
             cublaslt_plan_free(plan);
             rig_close();
@@ -438,7 +438,7 @@ TEST(on_its_gpu)
 {
     begin(three, 3);
     cudart_gpu = 1;
-    CHECK_INT(ask(LT_NOTHING, CHOOSE_TIMED).taken, 1);
+    CHECK_INT(ask(LT_NOTHING).taken, 1);
     tear_down();
 }
 

@@ -1,9 +1,9 @@
 /* test_cuda_products_kept.c - what is kept of the choices among cuBLASLt's algorithms, and what is made of what was
- * kept; with the stand-ins of products_rig.h. The file itself, and a run's record, are test_kept.c's. */
+ * kept; with the stand-ins of products_rig.h. The file itself is test_choices.c's. */
 #define _GNU_SOURCE
 #include "test.h"
 
-#if __has_include(<cuda_runtime.h>) && __has_include(<cublasLt.h>)
+#ifdef TEST_CUDA_HOST
 
 #include "products_rig.h"
 
@@ -12,7 +12,7 @@ enum { FAST = 1, OTHER = 2 }; /* of the three */
 /* A choice in the words in which it is kept. */
 static const char *words_of(int index, size_t workspace_bytes)
 {
-    static char words[KEPT_VALUE_SIZE];
+    static char words[CHOICE_WORDS_SIZE];
     const finding f = {.found = true,
                        .algorithm = lt_number(index),
                        .workspace = workspace_bytes,
@@ -34,11 +34,11 @@ static const char *words_start(int index)
 /* A file that says what was chosen for the usual product. */
 static const char *say(const char *name, cublaslt_extra extra, const char *words)
 {
-    char text[2 * KEPT_VALUE_SIZE], problem[LT_PROBLEM_SIZE];
-    const cublaslt_product p = with(extra, CHOOSE_TIMED);
+    char text[2 * CHOICE_WORDS_SIZE], problem[LT_PROBLEM_SIZE];
+    const cublaslt_product p = with(extra);
     const char *path = in_folder(name);
     cublaslt_name(&p, problem);
-    snprintf(text, sizeof text, HEAD "\n%s\t%s\t%s\n", LT_MACHINE, problem, words);
+    snprintf(text, sizeof text, "brasa choices 1\n%s\t%s\t%s\n", LT_MACHINE, problem, words);
     write_file(path, text, strlen(text));
     return path;
 }
@@ -53,8 +53,6 @@ static bool says(const char *name, const char *words)
     return found;
 }
 
-static const char *const choices = "cuda-engines";
-
 /* With what an earlier process has kept for the usual product. */
 static void begin_with(const char *words)
 {
@@ -65,13 +63,15 @@ static void begin_with(const char *words)
 
 /* --- kept and recalled ------------------------------------------------------------------------------------------ */
 
-/* In a run that goes on where nothing else is kept. */
+static void write_record(void)
+{
+    CHECK_STATUS(choices_write_record(rig.tuner, in_folder("record")), BRASA_OK);
+}
+
+/* In a run that goes on, with its record alone. */
 static void go_on(void)
 {
-    CHECK_STATUS(rig.gpu->record(rig.gpu, in_folder("record")), BRASA_OK);
-    remove(in_folder(choices));
-    next_process();
-    CHECK_STATUS(rig.gpu->recall(rig.gpu, in_folder("record")), BRASA_OK);
+    CHECK_STATUS(rig_tune(in_folder("record")), BRASA_OK);
 }
 
 /* What won is taken again without being timed, or asked for: in this process, in the next one, and by a run's record.
@@ -82,16 +82,21 @@ TEST(kept)
     begin(three, 3);
     rig.algorithm[0].fails = CUBLAS_STATUS_EXECUTION_FAILED;
     rig.algorithm[FAST].workspace = 300;
-    const answer first = ask(LT_NOTHING, CHOOSE_TIMED);
+    const answer first = ask(LT_NOTHING);
     CHECK(first.taken == FAST && first.tries > 0 && first.asked == 1 && first.told);
     rig.algorithm[0] = (lt_algorithm){.cold = 0.5f}; /* is the fastest by now */
     for (int i = 0; i < 3; i++) {
         CASE("%s", places[i]);
         if (i == 1)
             next_process();
-        else if (i == 2)
+        if (i == 2) {
+            CHECK(ask(LT_NOTHING).told);
+            write_record();
+            remove(in_folder(choices));
+            next_process();
             go_on();
-        const answer a = ask(LT_NOTHING, i == 2 ? CHOOSE_RECORDED : CHOOSE_TIMED);
+        }
+        const answer a = ask(LT_NOTHING);
         CHECK(a.taken == FAST && a.tries == 0 && a.asked == 0);
         CHECK_INT(a.nanoseconds, first.nanoseconds);
         CHECK_INT(a.workspace, 300 + LT_WORKSPACE_ALIGN);
@@ -120,7 +125,7 @@ TEST(lines_of_nonsense)
         {"large letters", "large", " 3 3 1000 0"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        char words[KEPT_VALUE_SIZE] = "";
+        char words[CHOICE_WORDS_SIZE] = "";
         CASE("%s", rows[i].what);
         for (size_t k = 0; k < sizeof(cublasLtMatmulAlgo_t) && *rows[i].digits; k++) {
             const cublasLtMatmulAlgo_t other = lt_number(OTHER);
@@ -131,7 +136,7 @@ TEST(lines_of_nonsense)
         strcat(words, rows[i].numbers);
         begin_with(words);
         for (int process = 0; process < 2; process++) {
-            const answer a = ask(LT_NOTHING, CHOOSE_TIMED);
+            const answer a = ask(LT_NOTHING);
             CHECK_STATUS(a.status, BRASA_OK);
             CHECK_INT(a.taken, FAST);
             CHECK_INT(a.tries > 0, process == 0);
@@ -163,7 +168,7 @@ TEST(kept_algorithms)
         CASE("%s", rows[i].what);
         begin_with(words_of(OTHER, 400));
         rig.algorithm[OTHER] = rows[i].other;
-        const answer a = ask(LT_NOTHING, CHOOSE_TIMED);
+        const answer a = ask(LT_NOTHING);
         CHECK_INT(a.taken, rows[i].taken ? OTHER : FAST);
         CHECK_INT(a.tries > 0, !rows[i].taken);
         CHECK_INT(a.choice.way[0].workspace, rows[i].bytes);
@@ -174,7 +179,7 @@ TEST(kept_algorithms)
     }
     CASE("of another library");
     begin_with(words_of(MOST_ALGORITHMS, 0));
-    CHECK_INT(ask(LT_NOTHING, CHOOSE_TIMED).taken, FAST);
+    CHECK_INT(ask(LT_NOTHING).taken, FAST);
     tear_down();
 }
 
@@ -187,23 +192,23 @@ TEST(none_ran)
     begin(three, 3);
     for (int i = 0; i < 3; i++)
         rig.algorithm[i].fails = CUBLAS_STATUS_ALLOC_FAILED;
-    answer a = ask(LT_NOTHING, CHOOSE_TIMED);
+    answer a = ask(LT_NOTHING);
     CHECK_STATUS(a.status, BRASA_NO_KERNEL);
     CHECK_TEXT(brasa_context_error(ctx), "");
     CHECK_INT(a.tries, 3);
     memcpy(rig.algorithm, three, sizeof three);
-    a = ask(LT_NOTHING, CHOOSE_TIMED);
+    a = ask(LT_NOTHING);
     CHECK(a.status == BRASA_NO_KERNEL && a.tries == 0);
-    CHECK_STATUS(rig.gpu->record(rig.gpu, in_folder("record")), BRASA_OK);
+    write_record();
     CHECK(says("record", "\tproduct f32 48x32x40 nn\tnone\n"));
     next_process();
     CHECK(!says(choices, "none"));
-    a = ask(LT_NOTHING, CHOOSE_TIMED);
+    a = ask(LT_NOTHING);
     CHECK(a.taken == FAST && a.tries > 0);
-    CHECK_STATUS(rig.gpu->recall(rig.gpu, in_folder("record")), BRASA_OK);
-    a = ask(LT_NOTHING, CHOOSE_RECORDED);
+    go_on();
+    a = ask(LT_NOTHING);
     CHECK(a.status == BRASA_NO_KERNEL && a.tries == 0 && a.asked == 0);
-    CHECK_STATUS(ask(LT_NOTHING, CHOOSE_FIRST).status, BRASA_OK);
+    CHECK_STATUS(ask_with(NULL, usual).status, BRASA_OK);
     tear_down();
 }
 
@@ -243,17 +248,17 @@ TEST(what_failed_in_passing)
         begin(three, 3);
         rig.algorithm[FAST] = rows[i].fast;
         cudart.left = rows[i].left;
-        answer a = ask(rows[i].extra, CHOOSE_TIMED);
+        answer a = ask(rows[i].extra);
         CHECK(a.taken == OTHER && a.told);
-        CHECK_STATUS(rig.gpu->record(rig.gpu, in_folder("record")), BRASA_OK);
+        write_record();
         CHECK(says("record", "\tproduct "));
         rig.algorithm[FAST] = three[FAST];
         cudart.left = 0;
         next_process();
         CHECK(says(choices, "\tproduct ") == rows[i].final);
-        CHECK_INT(ask(rows[i].extra, CHOOSE_TIMED).taken, rows[i].final ? OTHER : FAST);
-        CHECK_STATUS(rig.gpu->recall(rig.gpu, in_folder("record")), BRASA_OK);
-        a = ask(rows[i].extra, CHOOSE_RECORDED);
+        CHECK_INT(ask(rows[i].extra).taken, rows[i].final ? OTHER : FAST);
+        go_on();
+        a = ask(rows[i].extra);
         CHECK(a.taken == OTHER && a.tries == 0);
         tear_down();
     }
@@ -263,8 +268,10 @@ TEST(what_failed_in_passing)
 TEST(none_of_an_older_version)
 {
     begin_with("none");
-    CHECK_INT(ask(LT_NOTHING, CHOOSE_KNOWN).taken, 0);
-    const answer a = ask(LT_NOTHING, CHOOSE_TIMED);
+    rig.tuner->measure = false;
+    CHECK_INT(ask(LT_NOTHING).taken, 0);
+    CHECK_STATUS(rig_tune(NULL), BRASA_OK);
+    const answer a = ask(LT_NOTHING);
     CHECK(a.taken == FAST && a.tries > 0);
     rig_close();
     CHECK(!says(choices, "none") && says(choices, words_start(FAST)));
@@ -277,8 +284,8 @@ TEST(none_careful)
     begin(three, 3);
     for (int i = 0; i < 3; i++)
         rig.algorithm[i].careless = true;
-    CHECK_STATUS(ask(LT_RELU, CHOOSE_TIMED).status, BRASA_NO_KERNEL);
-    CHECK_STATUS(rig.gpu->record(rig.gpu, in_folder("record")), BRASA_OK);
+    CHECK_STATUS(ask(LT_RELU).status, BRASA_NO_KERNEL);
+    write_record();
     CHECK(says("record", "\tproduct f32 48x32x40 nn relu\tnone\n"));
     rig_close();
     CHECK(!says(choices, "none"));
@@ -293,125 +300,75 @@ TEST(none_listed)
     for (int i = 0; i < 3; i++)
         rig.algorithm[i].lacks = 1 << LT_BIAS | 1 << LT_RELU;
     rig.left = 0;
-    answer a = ask(LT_BIAS, CHOOSE_TIMED);
+    answer a = ask(LT_BIAS);
     CHECK(a.status == BRASA_NO_KERNEL && a.asked == 1 && a.tries == 0);
-    a = ask(LT_BIAS, CHOOSE_TIMED);
+    a = ask(LT_BIAS);
     CHECK(a.status == BRASA_NO_KERNEL && a.asked == 0);
-    CHECK_STATUS(rig.gpu->record(rig.gpu, in_folder("record")), BRASA_OK);
+    write_record();
     CHECK(!says("record", "none"));
     next_process();
-    a = ask(LT_BIAS, CHOOSE_TIMED);
+    a = ask(LT_BIAS);
     CHECK(a.status == BRASA_NO_KERNEL && a.asked == 1);
-    CHECK_STATUS(ask(LT_RELU, CHOOSE_TIMED).status, BRASA_NO_KERNEL);
+    CHECK_STATUS(ask(LT_RELU).status, BRASA_NO_KERNEL);
     rig.left = SIZE_MAX;
-    CHECK_INT(ask(LT_NOTHING, CHOOSE_TIMED).taken, FAST);
+    CHECK_INT(ask(LT_NOTHING).taken, FAST);
     tear_down();
 }
 
 /* --- how it is chosen ------------------------------------------------------------------------------------------- */
 
-/* Timed: what is kept, or the fastest; known: what is kept, or the first; recorded: what the run's record says, or
- * the first; first: the first. And what one of them finds is none of another's. */
+/* The clock: what is known, or the fastest; without it: what is known, or the first; a run that goes on: what its
+ * record says, or the first; without a tuner: the first. */
 TEST(ways_to_choose)
 {
-    static const choosing ways[] = {CHOOSE_KNOWN, CHOOSE_RECORDED, CHOOSE_FIRST, CHOOSE_TIMED};
+    enum { CLOCK, FILES, RECORD, NOTHING, WAYS };
     static const struct {
         const char *what;
         int kept, recorded; /* 0: nothing is */
-        int taken[4];       /* in these ways */
+        int taken[WAYS];
     } rows[] = {
-        {"nothing kept", 0, 0, {0, 0, 0, FAST}},
-        {"kept", OTHER, 0, {OTHER, 0, 0, OTHER}},
-        {"recorded", 0, OTHER, {OTHER, OTHER, 0, OTHER}},
-        {"both", FAST, OTHER, {OTHER, OTHER, 0, OTHER}},
+        {"nothing kept", 0, 0, {FAST, 0, 0, 0}},
+        {"kept", OTHER, 0, {OTHER, OTHER, 0, 0}},
+        {"recorded", 0, OTHER, {OTHER, OTHER, OTHER, 0}},
+        {"both", FAST, OTHER, {OTHER, OTHER, OTHER, 0}},
     };
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        CASE("%s", rows[i].what);
-        set_up(three, 3);
-        if (rows[i].kept)
-            say(choices, LT_NOTHING, words_of(rows[i].kept, 0));
-        CHECK_STATUS(rig_open(), BRASA_OK);
-        if (rows[i].recorded)
-            CHECK_STATUS(rig.gpu->recall(rig.gpu, say("record", LT_NOTHING, words_of(rows[i].recorded, 0))),
-                         BRASA_OK);
-        for (int k = 0; k < 4; k++) {
-            const answer a = ask(LT_NOTHING, ways[k]);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        for (int k = 0; k < WAYS; k++) {
+            CASE("%s, %d", rows[i].what, k);
+            begin(three, 3);
+            char cache[300], record[300];
+            snprintf(cache, sizeof cache, "%s", in_folder(choices));
+            snprintf(record, sizeof record, "%s", in_folder("record"));
+            if (rows[i].kept)
+                say(choices, LT_NOTHING, words_of(rows[i].kept, 0));
+            remove(record);
+            if (rows[i].recorded)
+                say("record", LT_NOTHING, words_of(rows[i].recorded, 0));
+            const brasa_tuning wish = {.measure = k == CLOCK, .cache = k == RECORD ? NULL : cache, .record = record};
+            tuner *t = NULL;
+            CHECK_STATUS(tuner_new(ctx, "a stand-in", &wish, &t), BRASA_OK);
+            const answer a = ask_with(k == NOTHING ? NULL : t, usual);
             CHECK_INT(a.taken, rows[i].taken[k]);
-            CHECK_INT(a.tries > 0, rows[i].taken[k] && !rows[i].kept && !rows[i].recorded);
+            CHECK_INT(a.tries > 0, k == CLOCK && !rows[i].kept && !rows[i].recorded);
             CHECK_INT(a.told, rows[i].taken[k] != 0);
+            tuner_free(t);
+            CHECK(says(choices, words_start(OTHER)) == (rows[i].kept == OTHER));
+            CHECK(says(choices, words_start(FAST)) == (rows[i].kept == FAST || a.tries > 0));
+            tear_down();
         }
-        rig_close();
-        CHECK(says(choices, words_of(FAST, 0)) == (rows[i].kept == FAST));
-        CHECK(says(choices, words_of(OTHER, 0)) == (rows[i].kept == OTHER));
-        tear_down();
-    }
 }
 
 /* What is not timed is not kept: what comes first may be something else in another version. */
 TEST(first_ones_are_not_kept)
 {
-    static const choosing ways[] = {CHOOSE_KNOWN, CHOOSE_RECORDED, CHOOSE_FIRST};
     begin(three, 3);
-    for (int i = 0; i < 3; i++)
-        CHECK_INT(ask(LT_NOTHING, ways[i]).taken, 0);
-    CHECK_STATUS(rig.gpu->record(rig.gpu, in_folder("record")), BRASA_OK);
+    rig.tuner->measure = false;
+    for (int i = 0; i < 2; i++)
+        CHECK_INT(ask_with(i ? rig.tuner : NULL, usual).taken, 0);
+    write_record();
     CHECK(!says("record", "product"));
     rig_close();
     CHECK(!says(choices, "product"));
-    tear_down();
-}
-
-/* Deterministic programs, and those that nothing is to be timed for, take the first; but a run goes on as it began.
- */
-TEST(what_a_graph_wants)
-{
-    static const struct {
-        choosing asked;
-        bool deterministic;
-        const char *tune;
-        choosing got;
-    } rows[] = {
-        {CHOOSE_TIMED, false, NULL, CHOOSE_TIMED},       {CHOOSE_KNOWN, false, "on", CHOOSE_KNOWN},
-        {CHOOSE_TIMED, false, "off", CHOOSE_FIRST},      {CHOOSE_KNOWN, false, "off", CHOOSE_FIRST},
-        {CHOOSE_RECORDED, false, NULL, CHOOSE_RECORDED}, {CHOOSE_RECORDED, false, "off", CHOOSE_RECORDED},
-        {CHOOSE_TIMED, true, NULL, CHOOSE_FIRST},        {CHOOSE_RECORDED, true, NULL, CHOOSE_FIRST},
-    };
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        const graph g = {.deterministic = rows[i].deterministic, .choosing = rows[i].asked};
-        unsetenv("BRASA_TUNE");
-        if (rows[i].tune)
-            setenv("BRASA_TUNE", rows[i].tune, 1);
-        CHECK_INT(cuda_choosing(&g), rows[i].got);
-    }
-    unsetenv("BRASA_TUNE");
-}
-
-/* --- runs ------------------------------------------------------------------------------------------------------- */
-
-/* A run's record holds for its run alone: with that of another one, or none, what the first one said is forgotten; a
- * plan that was made by it goes on, and tells of its own algorithm. */
-TEST(another_run)
-{
-    device_choice choice;
-    const cublaslt_product p = with(LT_NOTHING, CHOOSE_RECORDED);
-    cublaslt_plan *plan = NULL;
-    begin(three, 3);
-    CHECK_STATUS(rig.gpu->recall(rig.gpu, say("one", LT_NOTHING, words_of(OTHER, 0))), BRASA_OK);
-    CHECK_INT(ask_for(p).taken, OTHER);
-    CHECK_STATUS(cublaslt_plan_new(rig.queue, &p, &plan), BRASA_OK);
-    CHECK_STATUS(rig.gpu->recall(rig.gpu, say("two", LT_NOTHING, words_of(FAST, 0))), BRASA_OK);
-    CHECK_INT(ask_for(p).taken, FAST);
-    CHECK_STATUS(rig.gpu->recall(rig.gpu, in_folder("three")), BRASA_OK);
-    CHECK_INT(ask_for(p).taken, 0);
-    CHECK_INT(ask(LT_NOTHING, CHOOSE_KNOWN).taken, 0);
-    CHECK_STATUS(rig.gpu->record(rig.gpu, in_folder("four")), BRASA_OK);
-    CHECK(!says("four", "product"));
-    CHECK(plan && lt_index(&plan->best.algorithm) == OTHER);
-    CHECK(plan && cublaslt_tell_choice(plan, &choice));
-    if (plan)
-        CHECK_TEXT(choice.engine, "0200000000000000");
-    cublaslt_plan_free(plan);
-    rig.gpu->disuse(rig.gpu);
     tear_down();
 }
 
@@ -419,22 +376,48 @@ TEST(another_run)
 TEST(given_up)
 {
     begin(three, 3);
-    CHECK_INT(ask(LT_NOTHING, CHOOSE_TIMED).taken, FAST);
-    rig.gpu->disuse(rig.gpu);
-    const answer a = ask(LT_NOTHING, CHOOSE_TIMED);
+    CHECK_INT(ask(LT_NOTHING).taken, FAST);
+    CHECK_STATUS(rig_tune(NULL), BRASA_OK);
+    write_record();
+    CHECK(!says("record", "product"));
+    const answer a = ask(LT_NOTHING);
     CHECK(a.taken == FAST && a.tries == 0);
-    CHECK_STATUS(rig.gpu->record(rig.gpu, in_folder("record")), BRASA_OK);
+    write_record();
     CHECK(says("record", "\tproduct f32 48x32x40 nn\t"));
     tear_down();
 }
 
-/* A library that is not there has nothing to forget. */
+/* Who looks on stops it between two algorithms, too. */
+static bool look_on(void *user, int64_t done, int64_t total, const char *note)
+{
+    (void)done, (void)total;
+    return note || --*(int *)user >= 0;
+}
+
+TEST(stopped)
+{
+    for (int most = 0; most < 3; most++) {
+        CASE("after %d", most);
+        int left = most;
+        begin(three, 3);
+        rig.tuner->watch = look_on;
+        rig.tuner->user = &left;
+        rig.tuner->silence = 0;
+        const answer a = ask(LT_NOTHING);
+        CHECK_STATUS(a.status, BRASA_WRONG_STATE);
+        CHECK_HAS(brasa_context_error(ctx), "stopped while kernels were timed");
+        CHECK((a.tries > 0) == (most > 0) && (rig.algorithm[1].runs > 0) == (most > 1));
+        CHECK_INT(rig.tuner->count, 0);
+        tear_down();
+    }
+}
+
+/* A library that is not there has nothing to close. */
 TEST(without_the_library)
 {
     begin(three, 3);
     cublaslt_close(rig.queue);
     CHECK(!rig.queue->cublaslt);
-    cublaslt_forget(rig.queue);
     cublaslt_close(rig.queue);
     cublaslt_plan_free(NULL);
     tear_down();

@@ -514,47 +514,52 @@ TEST(named_libraries_are_there)
     CHECK_TEXT(device_context()->device->missing, "");
 }
 
-/* A record of choices that is not as it was written is told, once. */
-TEST(damaged_records_are_told)
-{
-    DEVICE_ONLY();
-    device *d = device_context()->device;
-    const char *path = in_folder("damaged.txt");
-    write_file(path, "hello\n", 6);
-    CHECK_STATUS(d->recall(d, path), BRASA_OK);
-    CHECK_HAS(d->warning, "damaged.txt is damaged: ");
-    d->warning[0] = '\0';
-    CHECK_STATUS(d->recall(d, path), BRASA_OK);
-    CHECK_STATUS(d->recall(d, in_folder("nothing")), BRASA_OK);
-    CHECK_TEXT(d->warning, "");
-}
-
 /* --- engines of a device's libraries --------------------------------------------------------------------------- */
+
+/* How a session chooses kernels: 't' by the clock, 'c' by a cache, 'r' by a record. */
+static const char *asked(const brasa_session *s)
+{
+    static char words[4];
+    const tuner *t = s->tuner;
+    snprintf(words, sizeof words, "%s%s%s", t->measure ? "t" : "", t->cache ? "c" : "", t->recorded ? "r" : "");
+    return words;
+}
 
 /* A run that goes on asks its record alone: what others have timed since then is not what it began with. Who only
  * plans times nothing. */
 TEST(who_chooses_engines)
 {
     DEVICE_OR_SKIP();
-    const brasa_tuning begins = {.size = sizeof begins, .measure = true, .cache = "cache"},
-                       no_times = {.size = sizeof no_times, .cache = "cache", .record = "record"},
-                       goes_on = {.size = sizeof goes_on, .record = "record"}, first = {.size = sizeof first};
+    static const char said[] = "brasa choices 1\ncuda\tx\ty\n";
+    char record[300];
+    snprintf(record, sizeof record, "%s", in_folder("record.txt"));
+    write_file(record, said, strlen(said));
+    const brasa_tuning begins = SIZED(brasa_tuning, .measure = true, .cache = "/nowhere/cache"),
+                       no_times = SIZED(brasa_tuning, .cache = "/nowhere/cache", .record = record),
+                       goes_on = SIZED(brasa_tuning, .record = record), first = {.size = sizeof first};
     const struct {
         const char *what;
         const brasa_tuning *tuning;
-        bool plan_only;
-        choosing expected;
+        bool plan_only, deterministic;
+        const char *expected;
+        const char *tune; /* BRASA_TUNE */
     } rows[] = {
-        {"begins", &begins, false, CHOOSE_TIMED},
-        {"nothing is to be timed", &no_times, false, CHOOSE_KNOWN},
-        {"goes on", &goes_on, false, CHOOSE_RECORDED},
-        {"the first", &first, false, CHOOSE_FIRST},
-        {"nothing is said", NULL, false, CHOOSE_TIMED},
-        {"a plan of one that begins", &begins, true, CHOOSE_KNOWN},
-        {"a plan of one that goes on", &goes_on, true, CHOOSE_RECORDED},
-        {"a plan of the first", &first, true, CHOOSE_FIRST},
-        {"a plan of which nothing is said", NULL, true, CHOOSE_KNOWN},
+        {"begins", &begins, false, false, "tc"},
+        {"nothing is to be timed", &no_times, false, false, "cr"},
+        {"goes on", &goes_on, false, false, "r"},
+        {"the first", &first, false, false, ""},
+        {"nothing is said", NULL, false, false, "tc"},
+        {"nothing is said, and nothing is to be timed", NULL, false, false, "", "off"},
+        {"begins, and must not depend on threads", &begins, false, true, ""},
+        {"nothing is said but that", NULL, false, true, ""},
+        {"a plan of one that begins", &begins, true, false, "c"},
+        {"a plan of one that goes on", &goes_on, true, false, "r"},
+        {"a plan of the first", &first, true, false, ""},
+        {"a plan of which nothing is said", NULL, true, false, "c"},
     };
+    const char *word = getenv("BRASA_TUNE");
+    char *before = word ? strdup(word) : NULL;
+    setenv("BRASA_CACHE", folder, 1);
     start_on("cuda");
     brasa_graph *g = brasa_graph_new(ctx);
     brasa_classify(brasa_dense(brasa_input_vector(g, "x", 4), 5), 3);
@@ -564,25 +569,33 @@ TEST(who_chooses_engines)
                                          .batch = 2,
                                          .optimizer = "sgd lr=1",
                                          .tuning = rows[i].tuning,
-                                         .plan_only = rows[i].plan_only};
+                                         .plan_only = rows[i].plan_only,
+                                         .deterministic = rows[i].deterministic};
         brasa_session *s = NULL;
+        setenv("BRASA_TUNE", rows[i].tune ? rows[i].tune : "on", 1);
         CHECK_STATUS(brasa_session_new(g, &o, &s), BRASA_OK);
-        CHECK_INT(s ? (int)s->choosing : -1, (int)rows[i].expected);
+        CHECK_TEXT(s ? asked(s) : "none", rows[i].expected);
         brasa_session_free(s);
     }
     brasa_graph_free(g);
     stop();
+    unsetenv("BRASA_CACHE");
+    if (before)
+        setenv("BRASA_TUNE", before, 1);
+    else
+        unsetenv("BRASA_TUNE");
+    free(before);
 }
 
 typedef struct chooser {
     heard heard; /* first: listen_to's user */
-    int choosing;
+    char asked[4];
 } chooser;
 
 static bool watch_choosing(void *user, const brasa_progress *p)
 {
     if (p->event == BRASA_ON_STEP)
-        ((chooser *)user)->choosing = (int)p->trainer->unit.session->choosing;
+        snprintf(((chooser *)user)->asked, 4, "%s", asked(p->trainer->unit.session));
     return listen_to(user, p);
 }
 
@@ -595,22 +608,22 @@ TEST(engines_that_cannot_be_kept_are_not_timed)
     const struct {
         const char *what;
         brasa_tuning tuning;
-        choosing expected;
+        const char *expected;
     } rows[] = {
-        {"kept", {.measure = true, .cache = kept}, CHOOSE_TIMED},
-        {"nowhere to keep them", {.measure = true}, CHOOSE_FIRST},
-        {"a folder that cannot be written", {.measure = true, .cache = "/proc/nowhere/kernels.txt"}, CHOOSE_KNOWN},
+        {"kept", {.measure = true, .cache = kept}, "tc"},
+        {"nowhere to keep them", {.measure = true}, ""},
+        {"a folder that cannot be written", {.measure = true, .cache = "/proc/nowhere/kernels.txt"}, "c"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         CASE("%s", rows[i].what);
         start_on("cuda");
-        chooser c = {.choosing = -1};
+        chooser c = {.asked = "-"};
         brasa_trainer_result r;
         brasa_trainer_options o = plain(&c.heard, run_folder(i == 0 ? "kept" : i == 1 ? "nowhere" : "unwritable"));
         o.progress = watch_choosing;
         o.tuning = &rows[i].tuning;
         CHECK_STATUS(train(ctx, &o, &r), BRASA_OK);
-        CHECK_INT(c.choosing, (int)rows[i].expected);
+        CHECK_TEXT(c.asked, rows[i].expected);
         stop();
     }
 }

@@ -109,11 +109,10 @@ TEST(beside_a_busy_process)
         CASE("%s", hopeless ? "all the time" : "at times");
         fixture f = {0};
         graph g;
-        tuner *t = NULL;
         open_graph(&f);
         remove(path);
         const brasa_tuning wish = {.size = sizeof wish, .measure = true, .cache = path, .watch = look_on, .user = &f};
-        CHECK_STATUS(tuner_new(f.ctx, &wish, &t), BRASA_OK);
+        tuner *t = tuner_with(&f, &wish);
         REQUIRE(t);
         t->run = hopeless ? pretend_hopeless : pretend_busy;
         pretended.fast = names[1];
@@ -270,8 +269,7 @@ TEST(first_of_the_list)
         CHECK(n && !n->choice);
         if (!rows[i].options.deterministic)
             CHECK_TEXT(kernel_of(&f, "b"), names[0]);
-        CHECK(!f.s->tuner == rows[i].options.deterministic);
-        CHECK(!f.s->tuner || f.s->tuner->open >= 2);
+        CHECK((f.s->tuner->open >= 2) == (rows[i].tuning.measure && !rows[i].options.deterministic));
         close_all(&f);
     }
 }
@@ -323,10 +321,9 @@ TEST(saved_on_the_way)
         CASE("%s", patient ? "at the end" : "after each node");
         fixture f = {.c = "c bias=no"};
         graph g;
-        tuner *t = NULL;
         open_graph(&f);
         remove(watched);
-        CHECK_STATUS(tuner_new(f.ctx, &SIZED(brasa_tuning, .measure = true, .cache = watched), &t), BRASA_OK);
+        tuner *t = tuner_with(&f, &SIZED(brasa_tuning, .measure = true, .cache = watched));
         REQUIRE(t);
         t->run = look_into;
         t->patience = patient ? INT64_MAX : 0;

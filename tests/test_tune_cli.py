@@ -5,6 +5,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "too
 from checks import BRASA, check, finish, skip
 
 NET = "input 3 32 32\nconv 32 3x3 pad=1\nrelu\nconv 32 3x3 pad=1 name=b\nrelu\nmaxpool 4\nflatten\nclassify 10\n"
+HEAD = "brasa choices 1"
 TRAIN = ["train", "n.net", "--data", "synth:cifar10,n=100", "--keep", "last", "--threads", "2", "--json"]
 
 
@@ -41,11 +42,11 @@ def digest(*path):
 
 
 def choices(path):
-    """Of each line: machine, node, and the kernels with their times."""
+    """Of each line: machine, node, and the kernels with their times; of a record, what is of the machine alone."""
     with open(path) as file:
         lines = file.read().splitlines()
-    check("the head of " + path, lines[:1] == ["brasa kernels 1"], lines[:1])
-    return [line.split("\t") for line in lines[1:]]
+    check("the head of " + path, lines[:1] == [HEAD], lines[:1])
+    return [line.split("\t") for line in lines[1:] if line not in ("cpu\tchosen here\tyes", "end")]
 
 
 def turn(path):
@@ -57,7 +58,7 @@ def turn(path):
         other = next(i for i, k in enumerate(line[2:]) if i != best and not k.endswith(" 0"))
         line[2 + other] = "*" + line[2 + other]
     with open(path, "w") as file:
-        file.write("brasa kernels 1\n" + "".join("\t".join(line) + "\n" for line in lines))
+        file.write(HEAD + "\n" + "".join("\t".join(line) + "\n" for line in lines))
 
 
 def kernel_of_b(**how):
@@ -168,7 +169,7 @@ def test_trainings():
 
 def test_no_tune():
     told = events(*TRAIN, "--epochs", "1", "--no-tune", "--out", "plain")
-    check("--no-tune times nothing", "tune" not in kinds(told) and not os.path.exists("plain/kernels.txt"))
+    check("--no-tune times nothing", "tune" not in kinds(told) and not choices("plain/kernels.txt"))
     with open("plain/run.json") as file:
         check("--no-tune is a setting", json.load(file)["settings"]["no_tune"] is True)
     check("it stays so", "tune" not in kinds(events("train", "--resume", "plain", "--epochs", "2", "--json")))
@@ -194,7 +195,7 @@ def test_spoilt():
         with open("cache/kernels.txt", "w") as file:
             file.write(text)
 
-    write("brasa kernels 1\nsomething else\n")
+    write(HEAD + "\nsomething else\n")
     works("explain", "n.net", "--tuned", said="note: cache/kernels.txt")
     check("written anew", len(choices("cache/kernels.txt")) > 0)
     works("explain", "n.net", "--tuned")

@@ -3,17 +3,8 @@
 #include "test.h"
 #include "tune_rig.h"
 
-#include "core/random.h"
-
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
-
-#ifdef POOL_SEPARATE /* the sanitized build, which is slow: see pool.c */
-enum { LARGE_FILE = 20000, LARGE_SECONDS = 10 };
-#else
-enum { LARGE_FILE = 100000, LARGE_SECONDS = 1 };
-#endif
 
 /* Moves every * of a file of choices to the other kernel, where there are two. */
 static void turn_choices(const char *path)
@@ -205,56 +196,6 @@ TEST(nowhere_to_keep)
     }
 }
 
-/* Lines that are not just so. In each file the last one is good, and stands. */
-TEST(bad_lines)
-{
-    static const char *const lines[] = {"",
-                                        "\t",
-                                        "\t\t\t",
-                                        "m",
-                                        "m\tn",
-                                        "m\tn\t*a 1",
-                                        "m\tn\ta 1\tb 2",
-                                        "m\tn\t*a 1\t*b 2",
-                                        "m\tn\t*a\tb 2",
-                                        "m\tn\t*a 1 \tb 2",
-                                        "m\tn\t*a -1\tb 2",
-                                        "m\tn\t*a 0\tb 2",
-                                        "m\tn\t*a 1234567890123456789\tb 2",
-                                        "m\tn\t*A 1\tb 2",
-                                        "m\tn\t* 1\tb 2",
-                                        "m\tn\t*a 1\t\tb 2",
-                                        "m\t\t*a 1\tb 2",
-                                        "m\001\tn\t*a 1\tb 2",
-                                        "m\tn\xff\t*a 1\tb 2",
-                                        "m\tn\t*a 1\tb 2\tc 3\td 4\te 5\tf 6\tg 7\th 8\ti 9",
-                                        "m\tn\t*a 1\tb 2\r"};
-    static const char good[] = "this\tnode\t*one_kernel 12\tother 34\n";
-    enum { LINES = sizeof lines / sizeof lines[0] };
-    const char *path = in_folder("bad.txt");
-    fixture f = {0};
-    open_graph(&f);
-    for (size_t i = 0; i <= LINES; i++) { /* at last, one that begins with a zero */
-        CASE("line %zu", i + 1);
-        char text[1000];
-        const char *note = NULL;
-        const int length = snprintf(text, sizeof text, "brasa kernels 1\n%s\n%s", i < LINES ? lines[i] : "?", good);
-        char *zero = i < LINES ? NULL : strchr(text, '?');
-        if (zero)
-            *zero = '\0';
-        write_file(path, text, (size_t)length);
-        tuner *t = new_tuner(&f);
-        CHECK_STATUS(tune_read(t, path, true, &note), BRASA_OK);
-        CHECK_HAS(note ? note : "", "1 line is not");
-        REQUIRE(t->count == 1);
-        CHECK_TEXT(t->choices[0]->tried[1].kernel, "other");
-        CHECK_INT(t->choices[0]->tried[0].nanoseconds, 12);
-        CHECK_INT(t->choices[0]->best, 0);
-        tuner_free(t);
-    }
-    close_all(&f);
-}
-
 /* A file of something else, or of a later version: it is told, passed over, and stays. */
 TEST(foreign_files)
 {
@@ -272,7 +213,7 @@ TEST(foreign_files)
                      BRASA_OK);
         CHECK_HAS(f.notes, "passed over");
         CHECK_HAS(f.notes, "times of kernels are not kept");
-        CHECK(!tune_writable(f.ctx, path));
+        CHECK(!choices_writable(f.ctx, path));
         close_all(&f);
         char *text = read_file(path, &bytes);
         CHECK_TEXT(text, texts[i]);
@@ -324,109 +265,4 @@ TEST(cut_files)
         CHECK_INT(f.timed, 0);
         close_all(&f);
     }
-}
-
-/* Any bytes whatever: no crash, no leak, and what is taken from them is as it should be. */
-TEST(spoilt_files)
-{
-    static const char good[] = "brasa kernels 1\nthis\tnode\t*one_kernel 12\tother 34\nthat\tnode\tone 12\t*two 34\n";
-    const random_stream random = {.seed = 3, .purpose = RANDOM_TEST};
-    const char *path = in_folder("spoilt.txt");
-    fixture f = {0};
-    uint64_t drawn = 0;
-    open_graph(&f);
-    for (int i = 0; i < 2000; i++) {
-        char text[sizeof good];
-        const char *note = NULL;
-        memcpy(text, good, sizeof good);
-        for (int k = 0; k < 1 + i % 5; k++) {
-            const size_t at = (size_t)random_uniform(&random, drawn++, 0, (double)sizeof good - 1);
-            text[at] = (char)random_uniform(&random, drawn++, 0, 256);
-        }
-        write_file(path, text, sizeof good - 1 - (i % 7 == 0 ? (size_t)i % 50 : 0));
-        tuner *t = new_tuner(&f);
-        CHECK_STATUS(tune_read(t, path, true, &note), BRASA_OK);
-        for (int c = 0; c < t->count; c++)
-            CHECK(t->choices[c]->count >= 2 && t->choices[c]->best >= 0 &&
-                  t->choices[c]->best < t->choices[c]->count);
-        tuner_free(t);
-    }
-    close_all(&f);
-}
-
-/* The oldest give way. */
-TEST(files_are_bounded)
-{
-    fixture f = {0};
-    const char *path = in_folder("bounded.txt");
-    open_graph(&f);
-    tuner *t = new_tuner(&f);
-    for (int i = 0; i < TUNE_MOST_CHOICES + 10; i++) {
-        char key[40];
-        snprintf(key, sizeof key, "node %d", i);
-        choice *c = tuner_add(t, t->machine, key);
-        REQUIRE(c);
-        *c = (choice){.machine = c->machine, .node = c->node, .hash = c->hash, .count = 2, .fresh = true};
-        c->tried[0] = (tried){"a", 1};
-        c->tried[1] = (tried){"b", 2};
-    }
-    CHECK_STATUS(tune_write(t, path), BRASA_OK);
-    tuner_free(t);
-    t = new_tuner(&f);
-    const char *note = NULL;
-    CHECK_STATUS(tune_read(t, path, false, &note), BRASA_OK);
-    CHECK(!note);
-    CHECK_INT(t->count, TUNE_MOST_CHOICES);
-    CHECK_TEXT(t->choices[0]->node, "node 10");
-    tuner_free(t);
-    close_all(&f);
-}
-
-/* A file of many machines, larger than we would write it: not every pair of its lines is compared. */
-TEST(large_files)
-{
-    enum { LINES = LARGE_FILE, OTHERS = 50 };
-    const char *path = in_folder("large.txt"), *note = NULL;
-    char last[80];
-    fixture f = {0};
-    size_t bytes = 0;
-    open_graph(&f);
-    tuner *t = new_tuner(&f);
-    FILE *file = fopen(path, "w");
-    REQUIRE(file);
-    fputs("brasa kernels 1\n", file);
-    for (int i = 0; i < LINES; i++)
-        if (i % 2)
-            fprintf(file, "machine %d\tnode %d\t*one 12\ttwo 34\n", i % OTHERS, i);
-        else
-            fprintf(file, "%s\tnode %d\tone 34\t*two 12\n", t->machine, i);
-    fclose(file);
-    const clock_t start = clock();
-    CHECK_STATUS(tune_read(t, path, false, &note), BRASA_OK);
-    CHECK(!note);
-    CHECK_INT(t->count, LINES / 2);
-    choice *c = tuner_add(t, t->machine, "node 998");
-    CHECK(c && c->count == 2 && c->best == 1);
-    c = tuner_add(t, t->machine, "a new node");
-    REQUIRE(c && !c->count);
-    c->count = 2;
-    c->fresh = true;
-    c->tried[0] = (tried){"one", 1};
-    c->tried[1] = (tried){"two", 2};
-    CHECK_STATUS(tune_write(t, path), BRASA_OK);
-    const double seconds = (double)(clock() - start) / CLOCKS_PER_SEC;
-    if (seconds > LARGE_SECONDS)
-        test_fail(__FILE__, __LINE__, "it took %.2f s of processor time", seconds);
-    char *text = read_file(path, &bytes);
-    REQUIRE(text);
-    int lines = 0;
-    for (const char *at = text; (at = strchr(at, '\n')); at++)
-        lines++;
-    CHECK_INT(lines, 1 + TUNE_MOST_CHOICES);
-    snprintf(last, sizeof last, "machine 49\tnode %d\t*one 12\ttwo 34\n", LINES - 1);
-    CHECK_HAS(text, last);
-    CHECK_HAS(text, "\ta new node\t*one 1\ttwo 2\n");
-    free(text);
-    tuner_free(t);
-    close_all(&f);
 }

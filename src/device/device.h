@@ -43,7 +43,7 @@ struct device {
     /* What it can do. */
     bool host_memory;    /* its memory is the host's, which reads and writes tensors where they are */
     bool takes_images;   /* it crops, flips and normalizes images, which come as bytes */
-    bool self_tuning;    /* its libraries choose kernels by themselves: the tuner does nothing */
+    bool self_tuning;    /* its libraries choose kernels by the clock, unless a session says otherwise */
     bool any_threads;    /* results are the same with any number of threads */
     bool telemetry;      /* memory in use and utilization are readable while it works, by its address */
     bool float64;        /* it computes in double, too */
@@ -88,19 +88,6 @@ struct device {
     brasa_status (*time)(device *d, const step *steps, int count, int *ran, int64_t *nanoseconds);
     /* Runs one step again and again, as it runs in a recorded graph, and takes `times` times. NULL: `time` does. */
     brasa_status (*repeat)(device *d, const step *s, int times, int64_t *nanoseconds);
-
-    /* What its libraries chose by the clock is kept on disk. `record` writes what was chosen for programs of this
-     * context, for a run's record; `recall` reads such a file: what it says holds for programs that are made from now
-     * on. One that is not there says nothing. After `disuse` what was chosen so far is none of the run's, unless it
-     * was recalled. NULL: nothing is chosen. */
-    brasa_status (*record)(device *d, const char *path);
-    brasa_status (*recall)(device *d, const char *path);
-    void (*disuse)(device *d);
-    /* While nodes are given their kernels: which one that is, and who is told before a library's are timed for it, as
-     * in brasa_tuning. NULL: nobody. */
-    bool (*watch)(void *user, int64_t done, int64_t total, const char *note);
-    void *watcher;
-    int64_t chosen, to_choose;
 
     void (*close)(device *d);
 };

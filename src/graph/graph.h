@@ -103,14 +103,6 @@ typedef struct node {
 /* The name of graph_samples' value. */
 #define SAMPLES_NAME "batch/samples"
 
-/* How a device's library chooses a kernel for a problem. */
-typedef enum choosing {
-    CHOOSE_TIMED,    /* what was chosen before, or is the fastest now */
-    CHOOSE_KNOWN,    /* what was chosen before, or the first */
-    CHOOSE_RECORDED, /* what a run's record says, or the first: whatever was chosen elsewhere meanwhile */
-    CHOOSE_FIRST,    /* what the library names first, the same on every run */
-} choosing;
-
 struct brasa_graph {
     brasa_context *ctx;
     bool owns_ctx;
@@ -130,8 +122,7 @@ struct brasa_graph {
     const struct constants_attr *class_weights;
     /* Of a user's graph: the input that is made of bytes where it is computed; NULL: inputs are fed as they are. */
     const struct pictures_input *pictures;
-    struct tuner *tuner; /* of a program; NULL: a node takes the first kernel of its list */
-    choosing choosing;   /* of a program for a device: how its libraries choose kernels */
+    struct tuner *tuner; /* of a program; NULL: a node takes the first kernel of its list, a library its first */
     const char *scope;
     const char *file; /* the model file that it was read from, or NULL */
     value *values;

@@ -9,7 +9,6 @@
  * kernel reads as BF16 are kept as SPLIT_F32: readers of BF16 read its first plane in place.
  */
 #include "graph/tune.h"
-#include "device/device.h"
 
 #include <string.h>
 
@@ -208,12 +207,13 @@ static brasa_status settle(selection *s, int i)
     return status == BRASA_OK ? add_node(s, i) : status;
 }
 
-/* For a device, whose libraries may time their kernels for the node, and tell how far that is. */
+/* For who looks on while kernels are timed. */
 static void mark_node(const graph *g, int i)
 {
-    device *d = g->ctx->device;
-    d->chosen = i;
-    d->to_choose = g->nnodes;
+    if (g->tuner) {
+        g->tuner->node = i;
+        g->tuner->nodes = g->nnodes;
+    }
 }
 
 brasa_status pass_select(graph *g, const char *only)

@@ -1,8 +1,7 @@
-/* tune.c - which choices there are, and what is known about them: see tune.h. */
+/* tune.c - which kernels a node can choose from, and what is known about them: see tune.h. */
 #include "graph/tune.h"
 
 #include "core/cpu_name.h"
-#include "core/hash.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -13,8 +12,6 @@ static const double least_flops = 1e5;
 /* Of kernels that are as fast the first one is taken, so that noise does not decide: within 3 %, or where times
  * cannot be believed, up to twice as long. */
 static const double margin = 1.03, wide_margin = 2;
-/* A large network takes minutes, writing the file some milliseconds. */
-static const int64_t patience = 1000000000;
 
 /* --- keys ------------------------------------------------------------------------------------------------------ */
 
@@ -62,12 +59,12 @@ typedef struct place {
  * ...". Inputs that lie otherwise than the first kernel wants them have their layout behind the shape, so that
  * programs share a choice wherever they can. `starts`: with the settings of initial weights, as the keys of older
  * records have them. False where there are too many words. */
-static bool describe(const place *p, bool starts, char key[TUNE_KEY_SIZE])
+static bool describe(const place *p, bool starts, char key[CHOICE_KEY_SIZE])
 {
     const graph *g = p->g;
     const node *n = p->n;
     static const char *const acts[] = {[ACT_NONE] = "", [ACT_RELU] = " relu", [ACT_RELU6] = " relu6"};
-    text x = {.at = key, .size = TUNE_KEY_SIZE};
+    text x = {.at = key, .size = CHOICE_KEY_SIZE};
     print(&x, "%s %s", n->op->name, dtype_name(g->real));
     for (int k = 0; k < n->nin; k++) {
         const value *v = &g->values[n->in[k]];
@@ -88,11 +85,6 @@ static bool describe(const place *p, bool starts, char key[TUNE_KEY_SIZE])
     return !x.cut;
 }
 
-static uint64_t hash_of(const char *machine, const char *key)
-{
-    return hash_bytes(hash_bytes(HASH_START, machine, strlen(machine)), key, strlen(key));
-}
-
 /* Raised when times that were taken before say nothing any more: those of small nodes were of all threads at first,
  * then keys told initial weights apart. Lines of before are nobody's, and give way as the oldest. */
 enum { TIMES = 3 };
@@ -105,53 +97,7 @@ const char *tuner_machine(pool *p)
                      p->ctx->threads == 1 ? "" : "s");
 }
 
-/* --- the list -------------------------------------------------------------------------------------------------- */
-
-/* Where a choice is among the slots, or will be. */
-static choice **slot_of(choice **slots, int count, uint64_t hash, const char *machine, const char *key)
-{
-    const uint64_t last = (uint64_t)count - 1;
-    uint64_t at = hash & last;
-    while (slots[at] &&
-           (slots[at]->hash != hash || strcmp(slots[at]->node, key) != 0 || strcmp(slots[at]->machine, machine) != 0))
-        at = (at + 1) & last;
-    return &slots[at];
-}
-
-/* Room for one more choice in at most half of the slots; false: out of memory. */
-static bool make_slots(tuner *t)
-{
-    if (2 * (t->count + 1) <= t->nslots)
-        return true;
-    const int count = t->nslots ? 2 * t->nslots : 64;
-    choice **slots = pool_get(&t->pool, (size_t)count, sizeof *slots);
-    for (int i = 0; slots && i < t->count; i++) {
-        choice *c = t->choices[i];
-        *slot_of(slots, count, c->hash, c->machine, c->node) = c;
-    }
-    t->slots = slots ? slots : t->slots;
-    t->nslots = slots ? count : t->nslots;
-    return slots != NULL;
-}
-
-choice *tuner_add(tuner *t, const char *machine, const char *key)
-{
-    const uint64_t hash = hash_of(machine, key);
-    if (!make_slots(t))
-        return NULL;
-    choice **slot = slot_of(t->slots, t->nslots, hash, machine, key);
-    if (*slot)
-        return *slot;
-    choice **grown = pool_grow(&t->pool, t->choices, t->count, &t->capacity, sizeof *grown);
-    choice *c = pool_get(&t->pool, 1, sizeof *c);
-    const char *names[2] = {strcmp(machine, t->machine) == 0 ? t->machine : pool_text(&t->pool, "%s", machine),
-                            pool_text(&t->pool, "%s", key)};
-    if (!grown || !c || !names[0] || !names[1])
-        return NULL;
-    *c = (choice){.machine = names[0], .node = names[1], .hash = hash};
-    t->choices = grown;
-    return *slot = t->choices[t->count++] = c;
-}
+/* --- what is known --------------------------------------------------------------------------------------------- */
 
 static bool same_kernels(const choice *a, const choice *b)
 {
@@ -165,7 +111,7 @@ static bool same_kernels(const choice *a, const choice *b)
 static choice *find_recorded(const tuner *t, const char *key)
 {
     for (int i = 0; i < t->count && t->recorded; i++)
-        if (t->choices[i]->recorded && strcmp(t->choices[i]->node, key) == 0)
+        if (t->choices[i]->recorded && strcmp(t->choices[i]->problem, key) == 0)
             return t->choices[i];
     return NULL;
 }
@@ -173,14 +119,13 @@ static choice *find_recorded(const tuner *t, const char *key)
 /* A run's own choice stands. Another one holds for this machine, and while the same kernels are to choose from. */
 static choice *find(const tuner *t, const place *p, const choice *wanted)
 {
-    char old[TUNE_KEY_SIZE];
+    char old[CHOICE_KEY_SIZE];
     choice *found = t->recorded && describe(p, true, old) ? find_recorded(t, old) : NULL;
     if (!found)
-        found = find_recorded(t, wanted->node);
-    if (found || !t->nslots)
+        found = find_recorded(t, wanted->problem);
+    if (found)
         return found;
-    const uint64_t hash = hash_of(t->machine, wanted->node);
-    found = *slot_of(t->slots, t->nslots, hash, t->machine, wanted->node);
+    found = choices_find(t, t->machine, wanted->problem);
     return found && same_kernels(found, wanted) ? found : NULL;
 }
 
@@ -198,10 +143,10 @@ static void list_candidates(const graph *g, const node *n, choice *c)
     const kernel *k;
     for (k = n->kernel; k && c->count < MOST_TRIED; k = kernel_next(g->ctx, n->op, g->real, k))
         if (k == n->kernel || is_candidate(g, n, k))
-            c->tried[c->count++].kernel = k->name;
+            c->tried[c->count++] = (tried){.kernel = k->name};
     for (k = NULL; (k = kernel_next(g->ctx, n->op, g->real, k)) != n->kernel && c->count < MOST_TRIED;)
         if (k->pays && !k->pays(g, n) && is_candidate(g, n, k))
-            c->tried[c->count++].kernel = k->name;
+            c->tried[c->count++] = (tried){.kernel = k->name};
 }
 
 static double flops_of(const graph *g, const node *n)
@@ -222,53 +167,21 @@ static int best_of(const choice *c)
     return 0;
 }
 
-/* Puts what was measured into the file. Where that is not possible, nothing is kept, and it is told once; an error of
- * before stays the context's. */
-static brasa_status save(tuner *t)
-{
-    char before[ERROR_TEXT_SIZE];
-    if (!t->measured || !t->cache)
-        return BRASA_OK;
-    memcpy(before, t->ctx->error, sizeof before);
-    const brasa_status status = tune_write(t, t->cache);
-    t->measured = 0;
-    t->saved = tuner_clock();
-    if (status == BRASA_OK || status == BRASA_OUT_OF_MEMORY)
-        return status;
-    const char *note = pool_text(&t->pool, "%s: times of kernels are not kept", t->ctx->error);
-    memcpy(t->ctx->error, before, sizeof before);
-    t->cache = NULL;
-    if (note && t->watch)
-        t->watch(t->user, 0, 0, note);
-    return note ? BRASA_OK : fail_memory(t->ctx, 0);
-}
-
 /* Measures, and puts the result into the list; *out NULL: it could not be measured here. */
 static brasa_status time_node(tuner *t, graph *g, int i, const format *usual, choice *c, choice **out)
 {
     *out = NULL;
-    if (t->watch && !t->watch(t->user, i, g->nnodes, NULL))
-        return fail(t->ctx, BRASA_WRONG_STATE, "stopped while kernels were timed");
-    t->saved = t->saved ? t->saved : tuner_clock();
-    brasa_status status = tuner_measure(t, g, i, usual, c);
+    brasa_status status = tuner_begin(t);
+    if (status == BRASA_OK)
+        status = tuner_measure(t, g, i, usual, c);
     if (status == BRASA_NO_KERNEL) {
         t->open++;
         return BRASA_OK;
     }
     if (status != BRASA_OK)
         return status;
-    choice *added = tuner_add(t, t->machine, c->node);
-    if (!added)
-        return fail_memory(t->ctx, sizeof *added);
-    added->count = c->count;
-    added->best = best_of(c);
-    memcpy(added->tried, c->tried, sizeof c->tried);
-    added->unsettled = c->unsettled;
-    added->fresh = !c->unsettled;
-    t->measured += !c->unsettled;
-    t->unsettled += c->unsettled;
-    *out = added;
-    return tuner_clock() - t->saved >= t->patience ? save(t) : BRASA_OK;
+    c->best = best_of(c);
+    return tuner_put(t, c, out);
 }
 
 /* The layouts that cost nothing: those that tensors have, or will have by the first kernel of the list. */
@@ -301,11 +214,14 @@ static const kernel *fastest_here(const graph *g, const node *n, const choice *c
 brasa_status tuner_choose(tuner *t, graph *g, int i, const kernel **best)
 {
     node *n = &g->nodes[i];
-    char key[TUNE_KEY_SIZE];
-    choice wanted = {.node = key};
+    char key[CHOICE_KEY_SIZE];
+    tried list[MOST_TRIED];
+    choice wanted = {.machine = t->machine, .problem = key, .tried = list};
     *best = NULL;
+    if (!t->asks || n->kernel->isa == ISA_ANY)
+        return BRASA_OK;
     list_candidates(g, n, &wanted);
-    if (n->kernel->isa == ISA_ANY || wanted.count < 2 || flops_of(g, n) < least_flops)
+    if (wanted.count < 2 || flops_of(g, n) < least_flops)
         return BRASA_OK;
     const size_t count = (size_t)(n->nin + n->nout);
     format *first = pool_get(&g->pool, 2 * count, sizeof *first), *usual = first + count;
@@ -332,81 +248,4 @@ brasa_status tuner_choose(tuner *t, graph *g, int i, const kernel **best)
     if (!*best)
         n->choice = NULL;
     return BRASA_OK;
-}
-
-/* --- beginning and end ----------------------------------------------------------------------------------------- */
-
-static brasa_status read_file(tuner *t, const char *path, bool record)
-{
-    const char *note = NULL;
-    brasa_status status = tune_read(t, path, record, &note);
-    if (status == BRASA_OK && note && t->watch)
-        t->watch(t->user, 0, 0, note);
-    return status;
-}
-
-brasa_status tuner_new(brasa_context *ctx, const brasa_tuning *o, tuner **out)
-{
-    tuner *t = mem_get(ctx, sizeof *t);
-    *out = NULL;
-    if (!t)
-        return fail_memory(ctx, sizeof *t);
-    *t = (tuner){.ctx = ctx, .pool = {.ctx = ctx}, .measure = o->measure, .run = tuner_run_step};
-    t->watch = o->watch;
-    t->user = o->user;
-    t->patience = patience;
-    t->most_bytes = o->memory_limit < (uint64_t)INT64_MAX ? (int64_t)o->memory_limit : 0;
-    t->machine = tuner_machine(&t->pool);
-    t->cache = o->cache ? pool_text(&t->pool, "%s", o->cache) : NULL;
-    brasa_status status = t->machine && (t->cache || !o->cache) ? BRASA_OK : fail_memory(ctx, 0);
-    if (status == BRASA_OK && o->record)
-        status = read_file(t, o->record, true);
-    if (status == BRASA_OK && t->cache)
-        status = read_file(t, t->cache, false);
-    if (status == BRASA_OK)
-        *out = t;
-    else
-        tuner_free(t);
-    return status;
-}
-
-void tuner_free(tuner *t)
-{
-    if (!t)
-        return;
-    mem_put_large(t->ctx, t->block);
-    pool_free(&t->pool);
-    mem_put(t->ctx, t);
-}
-
-void tuner_lend(tuner *t, void *arena, int64_t bytes)
-{
-    t->lent = arena;
-    t->lent_bytes = arena ? bytes : 0;
-    t->filled = 0;
-}
-
-/* Tells once that other programs were in the way. */
-static brasa_status tell_unsettled(tuner *t)
-{
-    const int count = t->unsettled;
-    t->unsettled = 0;
-    if (!count || !t->watch)
-        return BRASA_OK;
-    const char *note =
-        pool_text(&t->pool, "times of kernels of %d node%s did not settle, as beside other busy programs: not kept",
-                  count, count == 1 ? "" : "s");
-    if (note)
-        t->watch(t->user, 0, 0, note);
-    return note ? BRASA_OK : fail_memory(t->ctx, 0);
-}
-
-brasa_status tuner_rest(tuner *t)
-{
-    mem_put_large(t->ctx, t->block);
-    t->block = t->room = NULL;
-    t->room_bytes = 0;
-    tuner_lend(t, NULL, 0);
-    const brasa_status status = tell_unsettled(t);
-    return status == BRASA_OK ? save(t) : status;
 }

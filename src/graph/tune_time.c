@@ -5,7 +5,6 @@
  * candidate that wants a tensor in another layout than it will have pays for a reorder of it. What one node wrote is
  * no input of the next, nor is what a round rewrote one of the next round: products of products would soon be
  * infinite. */
-#define _POSIX_C_SOURCE 200809L
 #include "graph/tune.h"
 
 #include "core/random.h"
@@ -13,7 +12,6 @@
 #include "graph/plan.h"
 
 #include <string.h>
-#include <time.h>
 
 /* A race has MOST_ROUNDS that count, or LEAST_ROUNDS once these took ENOUGH nanoseconds, the least times of all added
  * up. Where one run takes LONG nanoseconds, whoever is `hopeless` times slower than another is not asked again, and
@@ -50,14 +48,7 @@ typedef struct trials {
     bool rewrites;   /* the node, some of its inputs */
 } trials;
 
-int64_t tuner_clock(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
-brasa_status tuner_run_step(const step *s, int64_t *nanoseconds)
+static brasa_status run_step(const step *s, int64_t *nanoseconds)
 {
     const int64_t start = tuner_clock();
     const brasa_status status = s->kernel->run(s);
@@ -310,11 +301,14 @@ static brasa_status race(const trials *t, int64_t *least, bool *settled)
             set_inputs(t);
         for (int i = 0; i < t->count; i++) {
             int64_t took = 0;
-            const brasa_status status = s.in[i] ? t->tuner->run(&t->trial[i].step, &took) : BRASA_OK;
+            if (!s.in[i])
+                continue;
+            brasa_status status = (t->tuner->run ? t->tuner->run : run_step)(&t->trial[i].step, &took);
+            if (status == BRASA_OK)
+                status = tuner_go_on(t->tuner);
             if (status != BRASA_OK)
                 return status;
-            if (s.in[i])
-                note_time(&s, i, took, round);
+            note_time(&s, i, took, round);
         }
     } while (!is_over(&s, round++));
     memcpy(least, s.least, (size_t)t->count * sizeof *least);

@@ -14,9 +14,9 @@
 typedef struct runner {
     brasa_context *ctx;
     const errand *errand;
-    const brasa_tuning *tuning; /* NULL: the first kernels that fit */
-    int32_t precision;          /* by runner_takes */
-    json lines;                 /* an object with a line's end for each event */
+    const brasa_tuning *tuning;
+    int32_t precision; /* by runner_takes */
+    json lines;        /* an object with a line's end for each event */
     netjson network;
 } runner;
 

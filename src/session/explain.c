@@ -149,7 +149,7 @@ static void explain_text(sink *o, const brasa_session *s)
     const reorders moved = count_reorders(g, false), weights = count_reorders(g, true);
     print(o, "reorders: %d of activations, %s; %d of weights, %s\n", moved.count,
           numeric_bytes((double)moved.bytes).text, weights.count, numeric_bytes((double)weights.bytes).text);
-    if (s->tuner && s->tuner->open)
+    if (s->tuner->open)
         print(o, "kernels: %d nodes could run on others, which were not timed here yet\n", s->tuner->open);
     print(o, "offsets are those of output 0; '=': written over an input, '<': into its place in a concat\n");
 }
@@ -256,8 +256,7 @@ static void explain_json(sink *o, const brasa_session *s)
     for (int i = 0; i < p->graph.nnodes; i++)
         json_node(&j, s, p, i);
     json_close(&j, ']');
-    if (s->ctx->device->self_tuning)
-        json_engines(&j, p);
+    json_engines(&j, p);
     json_close(&j, '}');
     o->failed = j.failed;
 }

@@ -62,8 +62,16 @@ static void explain_way(sink *o, const device_choice *c, int i)
     print(o, i == c->taken ? ", taken: %s\n" : "%.0s\n", c->engine);
 }
 
+static bool asks_libraries(const program *p)
+{
+    bool asks = false;
+    for (int i = 0; i < p->graph.nnodes && !asks; i++)
+        asks = p->graph.nodes[i].kernel && p->graph.nodes[i].kernel->choice;
+    return asks;
+}
+
 /* What the libraries of a device were asked for, and which of their engines won. */
-static void explain_device(sink *o, const program *p)
+static void explain_engines(sink *o, const program *p)
 {
     device_choice c;
     int problems = 0, chosen = 0, nodes;
@@ -83,18 +91,18 @@ static void explain_device(sink *o, const program *p)
 void explain_tuning(sink *o, const brasa_session *s)
 {
     const program *p = s->current;
-    if (s->ctx->device->self_tuning) {
-        explain_device(o, p);
-        return;
-    }
     int chosen = 0;
     for (int i = 0; i < p->graph.nnodes; i++) {
         if (p->graph.nodes[i].choice)
             explain_choice(o, p, i);
         chosen += p->graph.nodes[i].choice != NULL;
     }
-    print(o, "%d of %d nodes run on the fastest (*) of several kernels, reorders that it needs included\n", chosen,
-          p->graph.nnodes);
+    const bool asked = asks_libraries(p);
+    if (asked)
+        explain_engines(o, p);
+    if (!asked || chosen)
+        print(o, "%d of %d nodes run on the fastest (*) of several kernels, reorders that it needs included\n",
+              chosen, p->graph.nnodes);
 }
 
 void json_choice(json *j, const choice *c)
@@ -113,6 +121,8 @@ void json_engines(json *j, const program *p)
 {
     device_choice c;
     int nodes;
+    if (!asks_libraries(p))
+        return;
     json_open(j, "engines", '[');
     for (int i = 0; i < p->graph.nnodes; i++) {
         choice_of(p, i, &c, &nodes);

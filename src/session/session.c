@@ -127,7 +127,6 @@ static program *program_new(brasa_session *s, bool training, int64_t batch)
     g->class_weights = s->class_weights;
     g->deterministic = s->options.deterministic;
     g->tuner = s->tuner;
-    g->choosing = s->choosing;
     g->precision = s->options.precision;
     g->fuse &= s->ctx->device->fuse;
     g->in_parts = training && s->part;
@@ -162,11 +161,6 @@ static brasa_status describe(brasa_session *s, program *p, program *last)
 /* Kernels are timed in the transient memory, where there is some: what it held is gone then. */
 static brasa_status choose_kernels(brasa_session *s, graph *g)
 {
-    device *d = s->ctx->device;
-    d->watch = s->watch;
-    d->watcher = s->watcher;
-    if (!s->tuner)
-        return pass_select(g, s->kernels);
     tuner_lend(s->tuner, s->arena ? s->arena + s->persistent : NULL, s->transient);
     brasa_status status = pass_select(g, s->kernels);
     if (s->tuner->filled)
@@ -317,31 +311,6 @@ static brasa_status read_class_weights(brasa_session *s, const brasa_session_opt
     return BRASA_OK;
 }
 
-/* A device's libraries choose by themselves, and keep what they chose in a file of their own. */
-static brasa_status tell_device(brasa_session *s, const brasa_tuning *from)
-{
-    device *d = s->ctx->device;
-    s->choosing = from->measure  ? CHOOSE_TIMED
-                  : from->cache  ? CHOOSE_KNOWN
-                  : from->record ? CHOOSE_RECORDED
-                                 : CHOOSE_FIRST;
-    s->watch = from->watch;
-    s->watcher = from->user;
-    return from->record && d->recall ? d->recall(d, from->record) : BRASA_OK;
-}
-
-static brasa_status read_tuning(brasa_session *s, const brasa_tuning *from)
-{
-    brasa_tuning t;
-    const brasa_status status = options_take(s->ctx, &t, sizeof t, from, "brasa_tuning");
-    if (status != BRASA_OK)
-        return status;
-    if (s->ctx->device->self_tuning)
-        return tell_device(s, &t);
-    t.measure = t.measure && !s->options.plan_only;
-    return tuner_new(s->ctx, &t, &s->tuner);
-}
-
 static brasa_status read_micro_batches(brasa_session *s, const brasa_session_options *o)
 {
     const int64_t batch = s->options.batch, count = o->micro_batches;
@@ -385,12 +354,8 @@ static brasa_status start(brasa_session *s, const brasa_session_options *o)
         return fail_memory(s->ctx, strlen(o->kernels) + 1);
     if ((status = check_precision(s)) != BRASA_OK)
         return status;
-    /* Deterministic: what is the fastest on one number of threads may not be so on another. */
-    if (o->tuning && !o->deterministic && (!o->kernels || s->ctx->device->self_tuning) &&
-        (status = read_tuning(s, o->tuning)) != BRASA_OK)
+    if ((status = session_make_tuner(s, o)) != BRASA_OK)
         return status;
-    if (o->plan_only && s->choosing == CHOOSE_TIMED) /* nothing will run */
-        s->choosing = CHOOSE_KNOWN;
     if (o->freeze && (status = freeze_read(s, o->freeze)) != BRASA_OK)
         return status;
     if (o->class_weights && (status = read_class_weights(s, o)) != BRASA_OK)
@@ -532,17 +497,6 @@ brasa_status brasa_session_memory(const brasa_session *s, brasa_memory *out)
         return BRASA_BAD_ARGUMENT;
     const brasa_memory m = session_memory(s);
     return options_give(s->ctx, out, &m, sizeof m, "brasa_memory");
-}
-
-brasa_status brasa_session_save_tuning(const brasa_session *s, const char *path)
-{
-    if (!s || !path)
-        return fail_null(s ? s->ctx : NULL, __func__, "a session and a path");
-    const tuner none = {.ctx = s->ctx};
-    device *d = s->ctx->device;
-    if (d->record)
-        return d->record(d, path);
-    return tune_write_record(s->tuner ? s->tuner : &none, path);
 }
 
 static void forget_times(const program *p)

@@ -26,11 +26,7 @@ struct brasa_session {
     brasa_session_options options; /* the texts in it are not kept: they are parsed below */
     const char *kernels, *freeze;  /* copied */
     constants_attr *class_weights; /* copied, or NULL */
-    tuner *tuner;                  /* or NULL */
-    choosing choosing;             /* graph.choosing of its programs */
-    /* Who looks on while a device's libraries are timed: see brasa_tuning. */
-    bool (*watch)(void *user, int64_t done, int64_t total, const char *note);
-    void *watcher;
+    tuner *tuner;                  /* of the graphs of its programs */
     pool pool;
 
     const optimizer_def *optimizer;
@@ -123,6 +119,11 @@ brasa_status session_save(brasa_session *s, const char *path, int32_t what, cons
  * of no use any more. */
 brasa_status session_load_fresh(brasa_session *s, const char *path, const brasa_load_options *options,
                                 brasa_load_report *report);
+
+/* tuning.c: what options->tuning says, on the context's device. */
+brasa_status session_make_tuner(brasa_session *s, const brasa_session_options *o);
+/* tuning.c: whether a file of brasa_session_save_tuning is of sessions on a device like the context's. */
+brasa_status session_tuned_here(brasa_context *ctx, const char *record, bool *here);
 
 /* optimizer.c: reads options->optimizer and options->schedule. */
 brasa_status optimizer_read(brasa_session *s, const char *optimizer, const char *schedule);

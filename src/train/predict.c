@@ -3,6 +3,14 @@
 #include "train/train.h"
 #include "train/trained.h"
 
+static bool take_note(void *user, int64_t done, int64_t total, const char *note)
+{
+    (void)done, (void)total; /* nothing is timed */
+    if (note)
+        train_tell(user, BRASA_ON_NOTE, NULL, note);
+    return true;
+}
+
 brasa_status brasa_trainer_open(brasa_context *ctx, const brasa_trainer_options *options, brasa_trainer **out)
 {
     brasa_status status = trainer_new(ctx, options, true, out);
@@ -16,7 +24,9 @@ brasa_status brasa_trainer_open(brasa_context *ctx, const brasa_trainer_options 
                                   .graph = o->graph,
                                   .most = o->batch ? o->batch : 32,
                                   .mem = o->memory_limit,
-                                  .precision = o->precision};
+                                  .precision = o->precision,
+                                  .watch = take_note,
+                                  .user = t};
     t->ran = true;
     if (!o->resume)
         status =

@@ -164,19 +164,10 @@ brasa_status record_run(training *t)
     return replace_end(&r, status);
 }
 
-const char *record_choices(const brasa_context *ctx)
-{
-    return ctx->device->self_tuning ? ENGINES_FILE : KERNELS_FILE;
-}
-
 brasa_status record_kernels(training *t)
 {
-    const device *d = t->task.ctx->device;
-    const char *path = run_path(&t->unit.pool, t->folder, record_choices(t->task.ctx));
-    if (!path)
-        return BRASA_OUT_OF_MEMORY;
-    const bool chosen = d->record || t->unit.session->tuner;
-    return chosen ? brasa_session_save_tuning(t->unit.session, path) : BRASA_OK;
+    const char *path = run_path(&t->unit.pool, t->folder, CHOICES_FILE);
+    return path ? brasa_session_save_tuning(t->unit.session, path) : BRASA_OUT_OF_MEMORY;
 }
 
 /* --- epochs.jsonl -------------------------------------------------------------------------------------------- */

@@ -2,16 +2,14 @@
  *
  *     run.json                  settings with all defaults, data and their hash, plan, kernels, versions, machine
  *     model.net                 a copy, where the network came from a file
- *     kernels.txt               which kernels were chosen by their times, where they were
- *     engines.txt               the same of a GPU's libraries
- *     profile.txt               where the time of some steps went, if that was asked for
- *     epochs.jsonl              one line an epoch
- *     split.txt                 which samples train and which test
+ *     kernels.txt               which kernels were chosen by their times (tuner.h); engines.txt beside it has those
+ * of a GPU's libraries in older runs profile.txt               where the time of some steps went, if that was asked
+ * for epochs.jsonl              one line an epoch split.txt                 which samples train and which test
  *     checkpoint.safetensors    to go on from; checkpoint-<epoch>.safetensors where several are kept
  *     weights.safetensors       what was learned
  *     result.json               made at the end: its being there means that the run is over
  *     report.html               the same for people
- * With folds all but run.json, model.net, kernels.txt, engines.txt and result.json are in fold-01, fold-02, ...
+ * With folds all but run.json, model.net, kernels.txt and result.json are in fold-01, fold-02, ...
  *
  * Every file but epochs.jsonl appears whole or not at all; that one grows by a line at a time, and a torn last line
  * is dropped when the run goes on. A process that works in the folder holds a lock on it. */
@@ -28,8 +26,6 @@
 #define WEIGHTS_FILE    "weights.safetensors"
 #define RESULT_FILE     "result.json"
 #define REPORT_FILE     "report.html"
-#define KERNELS_FILE    "kernels.txt"
-#define ENGINES_FILE    "engines.txt"
 #define PROFILE_FILE    "profile.txt"
 
 /* --- while a run is made ------------------------------------------------------------------------------------- */
@@ -49,10 +45,8 @@ void record_unlock(training *t);
 brasa_status record_unit(training *t);
 /* run.json, and the copy of the model's file. */
 brasa_status record_run(training *t);
-/* kernels.txt or engines.txt, where kernels are chosen by their times. */
+/* kernels.txt. */
 brasa_status record_kernels(training *t);
-/* Which of the two files holds the choices of what this context computes on. */
-const char *record_choices(const brasa_context *ctx);
 /* A line of epochs.jsonl. */
 brasa_status record_epoch(training *t, const brasa_epoch *f);
 /* Reads epochs.jsonl into the unit, and cuts off what comes after place.epoch. */

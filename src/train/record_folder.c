@@ -45,9 +45,8 @@ static bool is_temporary(const char *name, const char *file)
 /* What a process that was killed left half written. The lock is ours, so nobody is at it. */
 static void sweep(const char *folder)
 {
-    static const char *const files[] = {RUN_FILE,        MODEL_FILE,   EPOCHS_FILE, SPLIT_FILE,
-                                        CHECKPOINT_FILE, WEIGHTS_FILE, RESULT_FILE, REPORT_FILE,
-                                        KERNELS_FILE,    ENGINES_FILE, PROFILE_FILE};
+    static const char *const files[] = {RUN_FILE,     MODEL_FILE,  EPOCHS_FILE, SPLIT_FILE,   CHECKPOINT_FILE,
+                                        WEIGHTS_FILE, RESULT_FILE, REPORT_FILE, CHOICES_FILE, PROFILE_FILE};
     DIR *list = opendir(folder);
     for (struct dirent *e; list && (e = readdir(list));)
         for (size_t i = 0; i < sizeof files / sizeof files[0]; i++)
@@ -179,9 +178,8 @@ brasa_status record_check(training *t)
 void record_undo(training *t)
 {
     /* All that is made before the first step, and the folder of a fold. */
-    static const char *const files[] = {RUN_FILE, MODEL_FILE, KERNELS_FILE, ENGINES_FILE}, *const of_unit[] = {
-                                                                                               SPLIT_FILE,
-                                                                                               CHECKPOINT_FILE};
+    static const char *const files[] = {RUN_FILE, MODEL_FILE, CHOICES_FILE}, *const of_unit[] = {SPLIT_FILE,
+                                                                                                 CHECKPOINT_FILE};
     const brasa_trainer_options *s = &t->task.settings;
     char fold[32] = "", path[100];
     if (t->lock < 0) /* what is there may be another process's */

@@ -110,6 +110,7 @@ struct brasa_trainer {
     bool recorded;           /* run.json is there and right */
     unit unit;               /* the one that is at work */
     gauge gauge;             /* of the device */
+    int64_t timed;           /* the node whose kernels were timed last, from 1 */
     struct trained *learned; /* of brasa_trainer_open; else NULL */
     metrics evaluated;       /* by brasa_trainer_evaluate */
     alarm_list alarms;       /* of all folds; without folds they are the unit's alone */

@@ -158,12 +158,13 @@ brasa_status trained_open(brasa_context *ctx, const char *path, const trained_op
         status = wish->graph ? task_take_graph(t, wish->graph) : task_build(t, out->run.model);
     if (status == BRASA_OK)
         status = task_send_bytes(t);
-    brasa_tuning as_trained = {.size = sizeof as_trained, .record = NULL};
-    if (status == BRASA_OK && run_has(path, record_choices(ctx))) { /* of a file there is none */
-        as_trained.record = run_path(&t->pool, path, record_choices(ctx));
-        status = as_trained.record ? BRASA_OK : BRASA_OUT_OF_MEMORY;
-        o.tuning = &as_trained;
-    }
+    const brasa_tuning as_trained = {.size = sizeof as_trained,
+                                     .record = run_path(&t->pool, path, CHOICES_FILE),
+                                     .watch = wish->watch,
+                                     .user = wish->user};
+    o.tuning = &as_trained;
+    if (status == BRASA_OK && !as_trained.record)
+        status = BRASA_OUT_OF_MEMORY;
     if (status == BRASA_OK)
         status = make_session(out, wish->mem, &o);
     t->settings.batch = o.batch;

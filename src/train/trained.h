@@ -21,6 +21,8 @@ typedef struct trained_options {
     int64_t most;          /* samples of a batch */
     int64_t mem;           /* or fewer, so that session and loader stay within so many bytes; 0: any number */
     const char *precision; /* of a GPU; NULL: as the run was trained */
+    bool (*watch)(void *user, int64_t done, int64_t total, const char *note); /* as in brasa_tuning; or NULL */
+    void *user;
 } trained_options;
 
 /* With the run's weights, or its last checkpoint's where it has none yet; or with those of the file. To be closed

@@ -146,10 +146,12 @@ static brasa_status list_kernels(unit *u)
 static bool look_on(void *user, int64_t done, int64_t total, const char *note)
 {
     training *t = user;
-    if (note)
+    if (note) {
         train_tell(t, BRASA_ON_NOTE, NULL, note);
-    else
+    } else if (t->timed != done + 1) { /* one that takes long is told again */
+        t->timed = done + 1;
         train_progress(t, BRASA_ON_TUNE, done, total, NULL);
+    }
     return !t->stopping;
 }
 
@@ -163,39 +165,42 @@ static bool may_time(training *t, const brasa_tuning *given)
         return true;
     if (!given->cache)
         return false;
-    const bool kept = tune_writable(t->task.ctx, given->cache);
+    const bool kept = choices_writable(t->task.ctx, given->cache);
     if (!kept && !t->folder) /* once: when the run begins */
         train_say(t, BRASA_ON_NOTE, "%s cannot be written: kernels are not timed, so that runs repeat", given->cache);
     return kept;
 }
 
-/* Whether the unit's kernels are decided: it has a checkpoint, and on a device the record of its libraries' choices,
- * which one that comes from elsewhere has not. */
-static bool is_decided(training *t, const char *file)
+/* Whether the unit's kernels are decided: it has a checkpoint and, where libraries choose, a record that is of such a
+ * device; one that comes from elsewhere has not. */
+static brasa_status is_decided(training *t, const char *record, bool *decided)
 {
     const unit *u = &t->unit;
-    if (!unit_has_checkpoint(u))
-        return false;
-    if (!t->task.ctx->device->record || run_has(t->folder, file))
-        return true;
-    if (!t->needs)
-        train_say(t, BRASA_ON_NOTE, "the run has no %s: kernels are chosen anew, and the result may differ", file);
-    return false;
+    *decided = unit_has_checkpoint(u);
+    if (!*decided || !t->task.ctx->device->self_tuning)
+        return BRASA_OK;
+    const brasa_status status = session_tuned_here(t->task.ctx, record, decided);
+    if (status == BRASA_OK && !*decided && !t->needs)
+        train_say(t, BRASA_ON_NOTE,
+                  "%s says nothing of this device: kernels are chosen anew, and the result may differ", record);
+    return status;
 }
 
-/* How the unit's kernels are chosen; false: the first that fit. The run's record stands. What it does not know is
- * decided once. A device's libraries keep their times in a file of their own, in the same folder. */
+/* How the unit's kernels are chosen; *tuned false: the first that fit. The run's record stands. What it does not know
+ * is decided once. */
 static brasa_status tuning_wish(training *t, brasa_tuning *out, bool *tuned)
 {
-    const char *file = record_choices(t->task.ctx);
     const brasa_tuning *given = t->task.settings.no_tune ? NULL : t->options.tuning;
-    const bool decided = is_decided(t, file);
+    const char *record = t->folder ? run_path(&t->unit.pool, t->folder, CHOICES_FILE) : NULL;
+    bool decided = false;
+    brasa_status status = t->folder && !record ? BRASA_OUT_OF_MEMORY : is_decided(t, record, &decided);
+    if (status != BRASA_OK)
+        return status;
     *out = SIZED(brasa_tuning, .measure = !decided && may_time(t, given),
-                 .cache = given && !decided ? given->cache : NULL,
+                 .cache = given && !decided ? given->cache : NULL, .record = record,
                  .memory_limit = (uint64_t)t->task.settings.memory_limit, .watch = look_on, .user = t);
-    if (t->folder && run_has(t->folder, file) && !(out->record = run_path(&t->unit.pool, t->folder, file)))
-        return BRASA_OUT_OF_MEMORY;
-    *tuned = t->task.ctx->device->self_tuning || out->measure || out->cache || out->record;
+    *tuned = out->measure || out->cache ||
+             (t->folder && (run_has(t->folder, CHOICES_FILE) || run_has(t->folder, "engines.txt")));
     return BRASA_OK;
 }
 
@@ -263,8 +268,6 @@ static brasa_status make_session(training *t)
 {
     static const brasa_tuning first_ones = {.size = sizeof first_ones, .measure = false};
     unit *u = &t->unit;
-    device *d = t->task.ctx->device;
-    const bool self = d->self_tuning; /* its libraries time their engines, unless told not to */
     brasa_session_options o = session_wish(t);
     brasa_tuning tuning = {.size = sizeof tuning};
     bool tuned = false;
@@ -273,25 +276,23 @@ static brasa_status make_session(training *t)
         status = checkpoint_parts(t->task.ctx, u->checkpoint, o.batch, &o.micro_batches);
     if (status == BRASA_OK)
         status = tuning_wish(t, &tuning, &tuned);
-    o.tuning = self ? &tuning : NULL;
+    o.tuning = &tuning;
     if (status == BRASA_OK && fits_device(t, &o, &status))
         return BRASA_OK;
-    o.tuning = self ? &first_ones : NULL;
+    o.tuning = &first_ones;
     u->budget = (int64_t)fit_budget_bytes(t->task.ctx, t->task.settings.memory_limit);
     if (status == BRASA_OK)
         status = unit_split_batch(t, &o);
     u->parts = o.micro_batches;
     if (status == BRASA_OK)
         status = unit_evaluate_at_once(t, &o, &u->at_once);
-    o.tuning = tuned ? &tuning : NULL;
+    o.tuning = tuned ? &tuning : &first_ones;
     if (status == BRASA_OK)
         status = make_programs(t, &o);
     const bool fits = status == BRASA_OK && !unit_over_budget(t);
-    if (fits || !tuned || (status != BRASA_OK && (status != BRASA_OUT_OF_MEMORY || d->host_memory)))
+    if (fits || !tuned || (status != BRASA_OK && (status != BRASA_OUT_OF_MEMORY || t->task.ctx->device->host_memory)))
         return status;
-    if (d->disuse)
-        d->disuse(d);
-    o.tuning = self ? &first_ones : NULL;
+    o.tuning = &first_ones;
     return make_programs(t, &o);
 }
 

@@ -1,7 +1,7 @@
 /* cublaslt.c - cuBLASLt, opened at run time: see cublaslt.h.
  *
  * The library lists algorithms for a product, the best first by its own estimate. Up to CANDIDATES of them are tried
- * (cublaslt_trial.c), and the fastest is kept (kept.h), for the next product of the same sizes too. Only algorithms
+ * (cublaslt_trial.c), and the tuner keeps the fastest, for the next product of the same sizes too. Only algorithms
  * that add up in floats are asked for, and those that split a sum do it in two steps, not by atomic additions.
  */
 #include "device/cuda/cublaslt_parts.h"
@@ -82,23 +82,11 @@ void cublaslt_open(cuda_queue *q, device *d)
     q->cublaslt = lib;
 }
 
-void cublaslt_forget(cuda_queue *q)
-{
-    struct cublaslt *lib = q->cublaslt;
-    for (finding *f = lib ? lib->findings : NULL, *next; f; f = next) {
-        next = f->next;
-        mem_put(q->ctx, f);
-    }
-    if (lib)
-        lib->findings = NULL;
-}
-
 void cublaslt_close(cuda_queue *q)
 {
     struct cublaslt *lib = q->cublaslt;
     if (!lib)
         return;
-    cublaslt_forget(q);
     lib->destroy(lib->handle);
     mem_put(q->ctx, lib);
     q->cublaslt = NULL;
@@ -226,104 +214,102 @@ cublasStatus_t cublaslt_start(const cublaslt_plan *plan, const cublasLtMatmulAlg
 static bool same_product(const cublaslt_product *x, const cublaslt_product *y)
 {
     return x->m == y->m && x->n == y->n && x->k == y->k && x->line_b == y->line_b && x->turn_a == y->turn_a &&
-           x->turn_b == y->turn_b && x->bf16 == y->bf16 && x->tf32 == y->tf32 && x->choosing == y->choosing &&
-           x->extra == y->extra;
+           x->turn_b == y->turn_b && x->bf16 == y->bf16 && x->tf32 == y->tf32 && x->extra == y->extra;
 }
 
 static brasa_status find_best(const cublaslt_plan *plan, finding *f)
 {
     cublasLtMatmulHeuristicResult_t list[CANDIDATES];
     int count = propose(plan->queue->cublaslt, plan, list), best = 0;
+    const bool timed = count > 0 && plan->tuner && plan->tuner->measure;
     f->listed = count;
-    if (count > 0 && plan->product.choosing == CHOOSE_TIMED && !cuda_may_time(plan->queue->ctx))
-        return BRASA_WRONG_STATE;
-    if (has_relu(&plan->product) && count > 0) {
-        const brasa_status status = cublaslt_drop_careless(plan, list, &count, f);
-        if (status != BRASA_OK)
-            return status;
-    }
-    if (f->listed > 0 && plan->product.choosing == CHOOSE_TIMED)
-        best = cublaslt_time(plan, list, count, f);
-    f->found = count > 0 && best >= 0;
+    brasa_status status = timed ? tuner_begin(plan->tuner) : BRASA_OK;
+    if (status == BRASA_OK && has_relu(&plan->product) && count > 0)
+        status = cublaslt_drop_careless(plan, list, &count, f);
+    if (status == BRASA_OK && timed)
+        status = cublaslt_time(plan, list, count, f, &best);
+    f->found = status == BRASA_OK && count > 0 && best >= 0;
     if (f->found) {
         f->algorithm = list[best].algo;
         f->workspace = list[best].workspaceSize;
     }
-    return BRASA_OK;
+    return status;
 }
 
 /* --- findings that are kept ------------------------------------------------------------------------------------ */
 
 static bool recall(const cublaslt_plan *plan, finding *f, const char *problem)
 {
-    kept_line *line = kept_find(plan->queue->kept, plan->queue->cublaslt->machine, problem,
-                                plan->product.choosing == CHOOSE_RECORDED);
+    choice *c = choices_find(plan->tuner, plan->queue->cublaslt->machine, problem);
     finding known = *f;
     size_t workspace = 0;
-    if (!line || !cublaslt_parse(line->value, &known))
+    if (!c || !c->words || !cublaslt_parse(c->words, &known))
         return false;
-    if (!known.found && !line->recorded) /* it was so once: older versions kept it for all */
+    if (!known.found && !c->recorded) /* it was so once: older versions kept it for all */
         return false;
     if (known.found &&
         !cublaslt_takes(plan, &known.algorithm, &workspace)) /* of a file that somebody has changed, say */
         return false;
     known.workspace = workspace > known.workspace ? workspace : known.workspace;
-    line->used = true;
-    known.choice = line;
+    c->used = true;
+    known.choice = c;
     *f = known;
     return true;
 }
 
-/* Looks for a finding in what is kept, or finds it out. */
+/* Looks for a finding in what is known, or finds it out. */
 static brasa_status find_out(const cublaslt_plan *plan, finding *f)
 {
-    char problem[LT_PROBLEM_SIZE], words[KEPT_VALUE_SIZE];
+    char problem[LT_PROBLEM_SIZE], words[CHOICE_WORDS_SIZE];
+    choice *kept;
     cublaslt_name(&plan->product, problem);
-    if (plan->product.choosing != CHOOSE_FIRST && recall(plan, f, problem))
+    if (plan->tuner && recall(plan, f, problem))
         return BRASA_OK;
     const brasa_status status = find_best(plan, f);
     if (status != BRASA_OK || !f->tried) /* by the clock: too large for that, or there was no memory */
         return status;
     cublaslt_print(f, words);
     /* That one of those that are there did not run, or none, may be this moment's fault. */
-    f->choice = (f->found && !f->lacking ? kept_put : kept_note)(plan->queue->kept, plan->queue->cublaslt->machine,
-                                                                 problem, words);
+    const choice made = {.machine = plan->queue->cublaslt->machine,
+                         .problem = problem,
+                         .words = words,
+                         .unsettled = !f->found || f->lacking};
+    (void)tuner_put(plan->tuner, &made, &kept); /* without memory it is made again */
+    f->choice = kept;
     return BRASA_OK;
 }
 
-/* Sets plan->best. */
+/* Sets plan->best. What is found out is so for all programs of the tuner. */
 static brasa_status look_up(cublaslt_plan *plan)
 {
-    struct cublaslt *lib = plan->queue->cublaslt;
-    finding *f = lib->findings;
+    tuner *t = plan->tuner;
+    finding *f = t ? t->findings : NULL;
     while (f && !same_product(&f->product, &plan->product))
         f = f->next;
-    if (!f) {
-        f = mem_get(plan->queue->ctx, sizeof *f);
-        if (!f)
-            return fail_memory(plan->queue->ctx, sizeof *f);
-        f->product = plan->product;
-        const brasa_status status = find_out(plan, f);
-        if (status != BRASA_OK) {
-            mem_put(plan->queue->ctx, f);
-            return status;
-        }
-        f->next = lib->findings;
-        lib->findings = f;
+    plan->best.product = plan->product;
+    const brasa_status status = f ? BRASA_OK : find_out(plan, &plan->best);
+    if (f) {
+        plan->best = *f;
+    } else if (t && status == BRASA_OK) {
+        if (!(f = pool_get(&t->pool, 1, sizeof *f)))
+            return fail_memory(t->ctx, sizeof *f);
+        *f = plan->best;
+        f->next = t->findings;
+        t->findings = f;
     }
-    plan->best = *f;
-    return f->found ? BRASA_OK : BRASA_NO_KERNEL;
+    return status == BRASA_OK && !plan->best.found ? BRASA_NO_KERNEL : status;
 }
 
 /* --- plans ----------------------------------------------------------------------------------------------------- */
 
-brasa_status cublaslt_plan_new(cuda_queue *q, const cublaslt_product *p, cublaslt_plan **out)
+brasa_status cublaslt_plan_new(cuda_queue *q, tuner *t, const cublaslt_product *p, cublaslt_plan **out)
 {
     cublaslt_plan *plan = mem_get(q->ctx, sizeof *plan);
     *out = NULL;
     if (!plan)
         return fail_memory(q->ctx, sizeof *plan);
     plan->queue = q;
+    plan->tuner = t;
     plan->product = *p;
     cuda_enter(q);
     brasa_status status = BRASA_NO_KERNEL;
@@ -375,7 +361,7 @@ bool cublaslt_tell_choice(const cublaslt_plan *plan, device_choice *out)
                                         [LT_BIAS_RELU] = "product+bias+relu",
                                         [LT_BIAS_GRADIENT] = "product+bias gradient"};
     const finding *f = &plan->best;
-    char words[KEPT_VALUE_SIZE];
+    char words[CHOICE_WORDS_SIZE];
     if (!f->choice)
         return false;
     *out = (device_choice){.problem = f->choice->problem, .ways = 1};

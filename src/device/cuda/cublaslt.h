@@ -3,6 +3,7 @@
 #define DEVICE_CUDA_CUBLASLT_H
 
 #include "device/cuda/cuda.h"
+#include "tune/tuner.h"
 
 /* What the product does besides: adds a vector of m elements to each column, activates, or sums up each column of
  * op(B), n of them, over k. The vector is stored as the matrices are. */
@@ -16,15 +17,14 @@ typedef struct cublaslt_product {
     bool turn_a, turn_b;
     bool bf16; /* all are stored in 16 bits; else they are floats. Sums are floats anyway. */
     bool tf32; /* floats may be cut to 10 bits of fraction before they are multiplied */
-    choosing choosing;
     cublaslt_extra extra;
 } cublaslt_product;
 
 /* A product that is ready to run. */
 typedef struct cublaslt_plan cublaslt_plan;
 
-/* BRASA_NO_KERNEL, without words: the library cannot do it. */
-brasa_status cublaslt_plan_new(cuda_queue *q, const cublaslt_product *p, cublaslt_plan **out);
+/* Tuner NULL: with the library's first algorithm. BRASA_NO_KERNEL, without words: the library cannot do it. */
+brasa_status cublaslt_plan_new(cuda_queue *q, tuner *t, const cublaslt_product *p, cublaslt_plan **out);
 void cublaslt_plan_free(cublaslt_plan *plan);
 /* Bytes that a run needs, for any address. */
 int64_t cublaslt_workspace(const cublaslt_plan *plan);

@@ -4,7 +4,6 @@
 #define DEVICE_CUDA_CUBLASLT_PARTS_H
 
 #include "device/cuda/cublaslt.h"
-#include "device/cuda/kept.h"
 
 #include <cublasLt.h>
 
@@ -22,15 +21,14 @@ typedef struct finding {
     size_t workspace;
     int64_t nanoseconds;
     int listed, timed;
-    bool tried;              /* on the GPU, by the clock */
-    bool lacking;            /* memory: an algorithm that was left out for want of it might have won */
-    const kept_line *choice; /* NULL: it was not chosen by the clock */
+    bool tried;           /* on the GPU, by the clock */
+    bool lacking;         /* memory: an algorithm that was left out for want of it might have won */
+    const choice *choice; /* NULL: it was not chosen by the clock */
     struct finding *next;
 } finding;
 
 struct cublaslt {
     cublasLtHandle_t handle;
-    finding *findings;
     char machine[120]; /* "NVIDIA H200, cuBLASLt 130100" */
     /* functions of the library */
     __typeof__(cublasLtCreate) *create;
@@ -52,6 +50,7 @@ struct cublaslt {
 
 struct cublaslt_plan {
     cuda_queue *queue;
+    tuner *tuner; /* or NULL */
     cublaslt_product product;
     cublasLtMatmulDesc_t what;
     cublasLtMatrixLayout_t a, b, d;
@@ -79,9 +78,10 @@ bool cublaslt_takes(const cublaslt_plan *plan, const cublasLtMatmulAlgo_t *algor
 /* Leaves those of the list whose activation keeps what is not a number; may set f->lacking. */
 brasa_status cublaslt_drop_careless(const cublaslt_plan *plan, cublasLtMatmulHeuristicResult_t *list, int *count,
                                     finding *f);
-/* The number of the fastest, or -1: not one of them runs; sets f->tried, timed and nanoseconds, and may set lacking.
- * Where they cannot be timed, the first one. */
-int cublaslt_time(const cublaslt_plan *plan, const cublasLtMatmulHeuristicResult_t *list, int count, finding *f);
+/* *best: the number of the fastest, or -1: not one of them runs; sets f->tried, timed and nanoseconds, and may set
+ * lacking. Where they cannot be timed, the first one. An error: it was stopped. */
+brasa_status cublaslt_time(const cublaslt_plan *plan, const cublasLtMatmulHeuristicResult_t *list, int count,
+                           finding *f, int *best);
 
 /* --- cublaslt_words.c ---------------------------------------------------------------------------------------- */
 
@@ -89,7 +89,7 @@ int cublaslt_time(const cublaslt_plan *plan, const cublasLtMatmulHeuristicResult
 void cublaslt_name(const cublaslt_product *p, char to[LT_PROBLEM_SIZE]);
 /* The library's own structure, byte by byte, which may be kept for the same version; then how many algorithms there
  * were and how many ran, the nanoseconds, the workspace. "none": not one will do. */
-void cublaslt_print(const finding *f, char to[KEPT_VALUE_SIZE]);
+void cublaslt_print(const finding *f, char to[CHOICE_WORDS_SIZE]);
 /* False: these are no such words. */
 bool cublaslt_parse(const char *words, finding *f);
 

@@ -222,29 +222,32 @@ brasa_status cublaslt_drop_careless(const cublaslt_plan *plan, cublasLtMatmulHeu
     return status;
 }
 
-/* The quickest of a list, by f->nanoseconds, or -1. */
-static int find_quickest(const cublaslt_plan *plan, const cublasLtMatmulHeuristicResult_t *list, int count, room *r,
-                         finding *f)
+/* *best: the quickest of a list, by f->nanoseconds, or -1. */
+static brasa_status find_quickest(const cublaslt_plan *plan, const cublasLtMatmulHeuristicResult_t *list, int count,
+                                  room *r, finding *f, int *best)
 {
-    int best = -1;
-    for (int i = 0; i < count; i++) {
+    brasa_status status = BRASA_OK;
+    *best = -1;
+    for (int i = 0; i < count && status == BRASA_OK; i++, status = tuner_go_on(plan->tuner)) {
         const int64_t time = time_of(plan, &list[i], r);
         f->timed += time >= 0;
         if (time < 0 && lacks_memory(r))
             f->lacking = true;
-        if (time < 0 || (best >= 0 && time >= f->nanoseconds))
+        if (time < 0 || (*best >= 0 && time >= f->nanoseconds))
             continue;
-        best = i;
+        *best = i;
         f->nanoseconds = time;
     }
-    return best;
+    return status;
 }
 
-int cublaslt_time(const cublaslt_plan *plan, const cublasLtMatmulHeuristicResult_t *list, int count, finding *f)
+brasa_status cublaslt_time(const cublaslt_plan *plan, const cublasLtMatmulHeuristicResult_t *list, int count,
+                           finding *f, int *best)
 {
     room r = {0};
+    *best = 0;
     f->tried = room_open(plan, SWEEP, &r);
-    const int best = f->tried ? find_quickest(plan, list, count, &r, f) : 0;
+    const brasa_status status = f->tried ? find_quickest(plan, list, count, &r, f, best) : BRASA_OK;
     room_close(plan->queue, &r);
-    return best;
+    return status;
 }

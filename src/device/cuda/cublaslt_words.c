@@ -22,16 +22,16 @@ void cublaslt_name(const cublaslt_product *p, char to[LT_PROBLEM_SIZE])
              extras[p->extra]);
 }
 
-void cublaslt_print(const finding *f, char to[KEPT_VALUE_SIZE])
+void cublaslt_print(const finding *f, char to[CHOICE_WORDS_SIZE])
 {
     const unsigned char *bytes = (const unsigned char *)&f->algorithm;
     if (!f->found) {
-        snprintf(to, KEPT_VALUE_SIZE, "none");
+        snprintf(to, CHOICE_WORDS_SIZE, "none");
         return;
     }
     for (size_t i = 0; i < sizeof f->algorithm; i++)
         snprintf(to + 2 * i, 3, "%02x", bytes[i]);
-    snprintf(to + 2 * sizeof f->algorithm, KEPT_VALUE_SIZE - 2 * sizeof f->algorithm, " %d %d %lld %zu", f->listed,
+    snprintf(to + 2 * sizeof f->algorithm, CHOICE_WORDS_SIZE - 2 * sizeof f->algorithm, " %d %d %lld %zu", f->listed,
              f->timed, (long long)f->nanoseconds, f->workspace);
 }
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- errors and choices -------------------------------------------------------------------------------------- */
+/* --- errors -------------------------------------------------------------------------------------------------- */
 
 brasa_status cuda_fail(brasa_context *ctx, cudaError_t error, const char *what)
 {
@@ -46,41 +46,7 @@ void cuda_counters_close(brasa_context *ctx, void *state)
     ctx->device->put(ctx->device, state);
 }
 
-/* With --deterministic, and where nothing is to be timed, the library's own choice stands; but a run that goes on
- * does so as it began. */
-choosing cuda_choosing(const graph *g)
-{
-    const char *word = getenv("BRASA_TUNE");
-    const bool off = word && strcmp(word, "off") == 0 && g->choosing != CHOOSE_RECORDED;
-    return g->deterministic || off ? CHOOSE_FIRST : g->choosing;
-}
-
 /* --- opening ------------------------------------------------------------------------------------------------- */
-
-static brasa_status cuda_record(device *d, const char *path)
-{
-    return kept_record(&((cuda_device *)d->data)->kept, path);
-}
-
-static brasa_status cuda_recall(device *d, const char *path)
-{
-    cuda_device *c = d->data;
-    cublaslt_forget(&c->queue); /* what it knows may be another run's */
-    const brasa_status status = kept_recall(&c->kept, path);
-    if (c->kept.damaged)
-        snprintf(
-            d->warning, sizeof d->warning,
-            "%.120s is damaged: what it does not say is the first that each library names, and the result may differ",
-            path);
-    return status;
-}
-
-static void cuda_disuse(device *d)
-{
-    cuda_device *c = d->data;
-    cublaslt_forget(&c->queue); /* or what is asked for again is not seen to be used */
-    kept_disuse(&c->kept);
-}
 
 static void cuda_close(device *d)
 {
@@ -90,7 +56,6 @@ static void cuda_close(device *d)
         cudaStreamSynchronize(c->queue.stream);
     if (c->copies)
         cudaStreamDestroy(c->copies);
-    kept_close(&c->kept);
     cudnn_close(&c->queue);
     cublaslt_close(&c->queue);
     for (int i = 0; i < PIECES; i++) {
@@ -204,8 +169,6 @@ static brasa_status cuda_open(brasa_context *ctx, int index, device **out)
         return fail_memory(ctx, sizeof *c);
     c->queue.ctx = ctx;
     c->queue.index = index;
-    c->queue.kept = &c->kept;
-    kept_open(&c->kept, ctx);
     error = cudaSetDevice(index);
     if (error == cudaSuccess)
         error = cudaGetDeviceProperties(&p, index);
@@ -243,9 +206,6 @@ static brasa_status cuda_open(brasa_context *ctx, int index, device **out)
                          .most_pending = DEVICE_MOST_PENDING,
                          .fuse = FUSE_ACTIVATIONS | FUSE_RESIDUALS | FUSE_FLAT | FUSE_FOLD | FUSE_PARTS |
                                  FUSE_UPDATES | FUSE_POOLS | FUSE_SUMS,
-                         .record = cuda_record,
-                         .recall = cuda_recall,
-                         .disuse = cuda_disuse,
                          .close = cuda_close};
     cuda_offer_memory(&c->device);
     cuda_offer_steps(&c->device);

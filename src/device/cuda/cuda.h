@@ -33,26 +33,11 @@ typedef struct cuda_queue {
     int major, minor;          /* compute capability */
     struct cudnn *cudnn;       /* NULL: not there; made by cudnn.c */
     struct cublaslt *cublaslt; /* NULL: not there; made by cublaslt.c */
-    struct kept *kept;         /* what these two have chosen by the clock */
 } cuda_queue;
-
-/* How libraries choose for a graph. */
-choosing cuda_choosing(const graph *g);
 
 static inline cuda_queue *queue_of(const step *s)
 {
     return (cuda_queue *)s->queue;
-}
-
-/* Tells who looks on that a library's kernels are to be timed for a node; false: they are not to, and the context's
- * error says so. */
-static inline bool cuda_may_time(brasa_context *ctx)
-{
-    const device *d = ctx->device;
-    if (!d || !d->watch || d->watch(d->watcher, d->chosen, d->to_choose, NULL))
-        return true;
-    fail(ctx, BRASA_WRONG_STATE, "stopped while kernels were timed");
-    return false;
 }
 
 /* Takes the error that CUDA keeps for this thread. Whether what failed did so for want of the GPU's memory, or may

@@ -4,7 +4,7 @@
  * engine that can run the graph, a plan. A problem is a node in words with one or two ways to compute it, each a
  * graph of operations and what we start behind it ourselves. cudnn_choose gives a plan for it: cuDNN lists engines
  * that should do well (its heuristics), we leave out those that would change what is computed, time the others on the
- * GPU, and keep which one won (kept.h), so that this happens once for each problem and machine.
+ * GPU, and the tuner keeps which one won, so that this happens once for each problem and machine.
  *
  * Which engines are left out: those whose results differ from run to run; those that sum in less than floats; those
  * by Winograd's algorithm with large tiles, or in 16 bits, which lose digits; and with BRASA_F32 those on tensor
@@ -15,7 +15,7 @@
 #define DEVICE_CUDA_CUDNN_H
 
 #include "device/cuda/cuda.h"
-#include "device/cuda/kept.h"
+#include "tune/tuner.h"
 
 #include <cudnn_graph.h>
 
@@ -92,7 +92,7 @@ typedef struct cudnn_problem {
     const char *key; /* everything that decides which engine is best, but the machine: no tabs */
     int32_t precision;
     int64_t most_workspace; /* bytes */
-    choosing choosing;      /* CHOOSE_FIRST: the first engine of the first way is taken, whatever it is */
+    tuner *tuner;           /* NULL: the first engine of the first way is taken, whatever it is */
     /* The first way must be right whatever engine computes it; others are checked. */
     int ways;
     unsigned uses[CUDNN_MOST_WAYS]; /* bit i: the way's graph has tensor i, whose uid is i + 1 */
@@ -125,7 +125,7 @@ typedef struct cudnn_plan {
     descriptor plan;
     cudnn_engine engine;
     int64_t workspace;
-    const kept_line *choice;           /* NULL: it was not chosen by the clock */
+    const choice *choice;              /* NULL: it was not chosen by the clock */
     device_way found[CUDNN_MOST_WAYS]; /* of that choice */
 } cudnn_plan;
 
@@ -141,9 +141,9 @@ cudnnStatus_t cudnn_start(cudnn *c, const cudnn_plan *p, descriptor pack);
 /* For kernel.choice; names are those of the ways. */
 bool cudnn_tell_choice(const cudnn_plan *p, int ways, const char *const *names, device_choice *out);
 
-/* --- engines in words, for kept.h (cudnn_words.c) -------------------------------------------------------------- */
+/* --- engines in words, for a choice (cudnn_words.c) ------------------------------------------------------------ */
 
-void cudnn_print_engine(const cudnn_engine *e, int ways, const device_way *found, char to[KEPT_VALUE_SIZE]);
+void cudnn_print_engine(const cudnn_engine *e, int ways, const device_way *found, char to[CHOICE_WORDS_SIZE]);
 /* False: these are no such words. */
 bool cudnn_parse_engine(const char *words, int ways, cudnn_engine *e, device_way *found);
 

@@ -267,42 +267,51 @@ static const char none_ran[] = "none";
 /* The plan that was chosen before, or NULL. */
 static cudnn_plan *recall(race *r)
 {
-    kept_line *line =
-        kept_find(r->queue->kept, r->lib->machine, r->problem->key, r->problem->choosing == CHOOSE_RECORDED);
-    r->without = line && line->recorded && strcmp(line->value, none_ran) == 0;
+    tuner *t = r->problem->tuner;
+    choice *c = t ? choices_find(t, r->lib->machine, r->problem->key) : NULL;
+    r->without = c && c->recorded && c->words && strcmp(c->words, none_ran) == 0;
     if (r->without)
-        line->used = true;
-    cudnn_plan *p = line && !r->without ? new_plan(r) : NULL;
+        c->used = true;
+    cudnn_plan *p = c && c->words && !r->without ? new_plan(r) : NULL;
     if (!p)
         return NULL;
-    if (cudnn_parse_engine(line->value, r->problem->ways, &p->engine, p->found)) {
+    if (cudnn_parse_engine(c->words, r->problem->ways, &p->engine, p->found)) {
         const descriptor graph_of = r->problem->describe(r->problem->user, p->engine.way, &p->graph);
         if (p->graph.status == CUDNN_STATUS_SUCCESS && take_known(p, r->problem, graph_of)) {
-            line->used = true;
-            p->choice = line;
+            c->used = true;
+            p->choice = c;
             return p;
         }
     }
     cudnn_plan_free(r->queue->ctx, p);
-    r->starved = r->lib->starved && r->problem->choosing == CHOOSE_RECORDED; /* no run goes on with another one */
+    r->starved = r->lib->starved && c->recorded; /* no run goes on with another one */
     return NULL;
 }
 
 /* Keeps what came of a race: for this run alone, if it may be otherwise when there is memory. */
+static choice *keep(const race *r, const char *words, bool unsettled)
+{
+    const choice made = {
+        .machine = r->lib->machine, .problem = r->problem->key, .words = words, .unsettled = unsettled};
+    choice *kept;
+    (void)tuner_put(r->problem->tuner, &made, &kept); /* without memory it is made again */
+    return kept;
+}
+
 static void remember(const race *r, cudnn_plan *p)
 {
-    char words[KEPT_VALUE_SIZE];
+    char words[CHOICE_WORDS_SIZE];
     read_knobs(&p->made, p->made.made[0], &p->engine);
     if (p->engine.knobs < 0)
         return;
     cudnn_print_engine(&p->engine, r->problem->ways, r->found, words);
     memcpy(p->found, r->found, sizeof p->found);
-    p->choice = (r->lacking ? kept_note : kept_put)(r->queue->kept, r->lib->machine, r->problem->key, words);
+    p->choice = keep(r, words, r->lacking);
 }
 
 bool cudnn_tell_choice(const cudnn_plan *p, int ways, const char *const *names, device_choice *out)
 {
-    char words[KEPT_VALUE_SIZE];
+    char words[CHOICE_WORDS_SIZE];
     if (!p->choice)
         return false;
     *out = (device_choice){.problem = p->choice->problem, .ways = ways, .taken = p->engine.way};
@@ -310,7 +319,7 @@ bool cudnn_tell_choice(const cudnn_plan *p, int ways, const char *const *names, 
         out->name[i] = names[i];
         out->way[i] = p->found[i];
     }
-    cudnn_print_engine(&p->engine, 0, NULL, words); /* the line may be another run's by now */
+    cudnn_print_engine(&p->engine, 0, NULL, words);
     snprintf(out->engine, sizeof out->engine, "%.*s", DEVICE_ENGINE_SIZE - 1, strchr(words, ' ') + 1);
     return true;
 }
@@ -324,14 +333,14 @@ static int first_plan(const race *r)
 brasa_status cudnn_choose(cuda_queue *q, const cudnn_problem *p, cudnn_plan **out)
 {
     race r = {.queue = q, .lib = q->cudnn, .problem = p};
-    const bool timed = p->choosing == CHOOSE_TIMED;
+    const bool timed = p->tuner && p->tuner->measure;
     cuda_enter(q);
     q->cudnn->starved = false;
-    *out = p->choosing == CHOOSE_FIRST ? NULL : recall(&r);
+    *out = recall(&r);
     if (*out || r.without)
         return *out ? BRASA_OK : BRASA_NO_KERNEL;
-    if (timed && !cuda_may_time(q->ctx))
-        return BRASA_WRONG_STATE;
+    if (timed && (r.stopped = tuner_begin(p->tuner)) != BRASA_OK)
+        return r.stopped;
     for (int way = 0; way < (timed ? p->ways : 1) && !r.starved; way++)
         gather(&r, way, timed ? CUDNN_MOST_TAKEN : 1);
     r.lacking = q->cudnn->starved;
@@ -348,12 +357,14 @@ brasa_status cudnn_choose(cuda_queue *q, const cudnn_problem *p, cudnn_plan **ou
         else if (r.graph[way].lib)
             cudnn_free(&r.graph[way]);
     }
+    if (r.stopped != BRASA_OK)
+        return r.stopped;
     if (r.starved)
         return fail(q->ctx, BRASA_OUT_OF_MEMORY, "out of memory: cuDNN's engines for '%.100s'", p->key);
     /* One that was not timed is noted, too, unless a run that goes on takes it anyway: the first. */
     if (timed && *out && (winner > 0 || r.found[(*out)->engine.way].timed))
         remember(&r, *out);
     else if (timed && r.count && !*out)
-        (void)kept_note(q->kept, q->cudnn->machine, p->key, none_ran);
+        (void)keep(&r, none_ran, true);
     return *out ? BRASA_OK : BRASA_NO_KERNEL;
 }

@@ -20,13 +20,14 @@ typedef struct race {
     float cost[CUDNN_MOST_WAYS];     /* of the best of each way */
     int64_t seen[CUDNN_MOST_LISTED]; /* engines of the way that is gathered, each once */
     int nseen;
-    bool without; /* the run that goes on was begun without an engine: none could be run */
-    bool starved; /* of the host's memory: an engine that is not looked at might have won */
-    bool lacking; /* so might one that was looked at, but was not timed for want of memory */
+    bool without;         /* the run that goes on was begun without an engine: none could be run */
+    bool starved;         /* of the host's memory: an engine that is not looked at might have won */
+    brasa_status stopped; /* BRASA_OK: nobody has */
+    bool lacking;         /* so might one that was looked at, but was not timed for want of memory */
 } race;
 
 /* cudnn_trial.c: the number of the plan that costs least, its workspace included; where none could be timed, of the
- * first one of the first way for which there was no room, or -1. Sets r->lacking where it is so. */
+ * first one of the first way for which there was no room, or -1. Sets r->lacking and r->stopped where it is so. */
 int cudnn_race(race *r);
 
 #endif

@@ -205,7 +205,7 @@ int cudnn_race(race *r)
     float best = 1e30f, missed = best; /* the least that one costs which could not be timed */
     const bool ready = r->count && set_up(r, &t);
     r->lib->starved = false;
-    for (int i = 0; i < r->count; i++) {
+    for (int i = 0; i < r->count && r->stopped == BRASA_OK; i++) {
         const cudnn_plan *p = r->plan[i];
         const float charge = (float)p->workspace * byte_charge;
         float took = 0;
@@ -221,8 +221,9 @@ int cudnn_race(race *r)
             unseen = unseen < 0 && !room && p->engine.way == 0 ? i : unseen;
             missed = charge < missed ? charge : missed;
         }
+        r->stopped = tuner_go_on(r->problem->tuner);
     }
     clear_up(&t);
     r->lacking = r->lacking || missed < best;
-    return winner >= 0 ? winner : unseen;
+    return r->stopped != BRASA_OK ? -1 : winner >= 0 ? winner : unseen;
 }

@@ -1,4 +1,4 @@
-/* cudnn_words.c - an engine and what was found out on the way to it in words, for kept.h: see cudnn.h.
+/* cudnn_words.c - an engine and what was found out on the way to it in words, for a choice: see cudnn.h.
  *
  *     0 38 2=5 13=1 | 9 2 8 12300 4096 | 4 1 0 0 0
  *
@@ -17,11 +17,11 @@ typedef struct text {
 } text;
 
 #define ADD(t, ...)                                                                                                  \
-    ((t)->length += (t)->length < KEPT_VALUE_SIZE                                                                    \
-                        ? snprintf((t)->to + (t)->length, (size_t)(KEPT_VALUE_SIZE - (t)->length), __VA_ARGS__)      \
+    ((t)->length += (t)->length < CHOICE_WORDS_SIZE                                                                  \
+                        ? snprintf((t)->to + (t)->length, (size_t)(CHOICE_WORDS_SIZE - (t)->length), __VA_ARGS__)    \
                         : 0)
 
-void cudnn_print_engine(const cudnn_engine *e, int ways, const device_way *found, char to[KEPT_VALUE_SIZE])
+void cudnn_print_engine(const cudnn_engine *e, int ways, const device_way *found, char to[CHOICE_WORDS_SIZE])
 {
     text t = {to, 0};
     ADD(&t, "%d %lld", e->way, (long long)e->index);

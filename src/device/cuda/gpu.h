@@ -3,7 +3,6 @@
 #define DEVICE_CUDA_GPU_H
 
 #include "device/cuda/cuda.h"
-#include "device/cuda/kept.h"
 
 /* Copies from the host go through pieces of memory that the GPU can read by itself, in turn: as many as the steps
  * that are started ahead need, each of which is fed several tensors, so that none of them waits for a step to be
@@ -13,7 +12,6 @@ enum { PIECES = 8, PIECE_BYTES = 2 << 20 };
 typedef struct cuda_device {
     device device;
     cuda_queue queue;
-    kept kept;
     char *pinned[PIECES];
     cudaEvent_t sent[PIECES]; /* the piece may be written again */
     int next;

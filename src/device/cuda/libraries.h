@@ -31,7 +31,5 @@ void cudnn_close(cuda_queue *q);
 /* The same of queue->cublaslt. */
 void cublaslt_open(cuda_queue *q, device *d);
 void cublaslt_close(cuda_queue *q);
-/* Drops what it has found out about products: another run's record may say otherwise. */
-void cublaslt_forget(cuda_queue *q);
 
 #endif

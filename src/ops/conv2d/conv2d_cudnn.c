@@ -261,7 +261,7 @@ static brasa_status choose_plan(graph *g, conv2d_state *state)
         .key = key,
         .precision = g->precision,
         .most_workspace = most_workspace(g, j),
-        .choosing = cuda_choosing(g),
+        .tuner = g->tuner,
         .ways = count_ways(j),
         .uses = {tensors_of(j, ALONE), tensors_of(j, FUSED)},
         .describe = describe,
@@ -373,7 +373,6 @@ static brasa_status bind(const step *s)
     data[DST] = what == FORWARD ? s->out[0].data : s->in[1].data;
     data[BIA] = what == FORWARD && c->job.bias ? s->in[2].data : NULL;
     data[ROUND] = own_workspace(s);
-    kept_save(queue_of(s)->kept); /* all nodes of a program are open now */
     cudnn_free(&c->packs);
     c->packs.status = CUDNN_STATUS_SUCCESS;
     c->pack = cudnn_pack(&c->packs, tensors_of(&c->job, c->plan->engine.way), data, plan_workspace(s));

@@ -34,12 +34,7 @@ static bool in_16_bits(const graph *g)
 
 static cublaslt_product product_of(const graph *g, int64_t m, int64_t n, int64_t k)
 {
-    return (cublaslt_product){.m = m,
-                              .n = n,
-                              .k = k,
-                              .bf16 = in_16_bits(g),
-                              .tf32 = g->precision == BRASA_TF32,
-                              .choosing = cuda_choosing(g)};
+    return (cublaslt_product){.m = m, .n = n, .k = k, .bf16 = in_16_bits(g), .tf32 = g->precision == BRASA_TF32};
 }
 
 static dense_state *state_new(graph *g, node *n)
@@ -76,17 +71,17 @@ static brasa_status open_forward(graph *g, node *n)
     p.turn_a = true;
     if (n->act == ACT_RELU) {
         p.extra = bias ? LT_BIAS_RELU : LT_RELU;
-        status = cublaslt_plan_new(queue_of_graph(g), &p, &s->plan);
+        status = cublaslt_plan_new(queue_of_graph(g), g->tuner, &p, &s->plan);
     }
     if (status == BRASA_NO_KERNEL) {
         s->act = n->act;
         p.extra = bias ? LT_BIAS : LT_NOTHING;
-        status = cublaslt_plan_new(queue_of_graph(g), &p, &s->plan);
+        status = cublaslt_plan_new(queue_of_graph(g), g->tuner, &p, &s->plan);
     }
     if (status == BRASA_NO_KERNEL && bias) {
         s->bias = true;
         p.extra = LT_NOTHING;
-        status = cublaslt_plan_new(queue_of_graph(g), &p, &s->plan);
+        status = cublaslt_plan_new(queue_of_graph(g), g->tuner, &p, &s->plan);
     }
     return opened(g, n, status);
 }
@@ -99,16 +94,16 @@ static brasa_status open_data(graph *g, node *n)
     dense_state *s = state_new(g, n);
     if (!s)
         return fail_memory(g->ctx, sizeof *s);
-    return opened(g, n, cublaslt_plan_new(queue_of_graph(g), &p, &s->plan));
+    return opened(g, n, cublaslt_plan_new(queue_of_graph(g), g->tuner, &p, &s->plan));
 }
 
 /* Takes the product that makes the gradient of the bias, too, in the place of s->plan, where that is quicker. */
-static brasa_status try_with_bias(cuda_queue *q, const cublaslt_product *p, dense_state *s)
+static brasa_status try_with_bias(const graph *g, const cublaslt_product *p, dense_state *s)
 {
     cublaslt_product both = *p;
     cublaslt_plan *plan;
     both.extra = LT_BIAS_GRADIENT;
-    const brasa_status status = cublaslt_plan_new(q, &both, &plan);
+    const brasa_status status = cublaslt_plan_new(queue_of_graph(g), g->tuner, &both, &plan);
     if (status != BRASA_OK)
         return status == BRASA_NO_KERNEL ? BRASA_OK : status;
     const bool better = cublaslt_nanoseconds(plan) <= cublaslt_nanoseconds(s->plan) + START_NANOSECONDS;
@@ -129,9 +124,9 @@ static brasa_status open_weights(graph *g, node *n)
         return fail_memory(g->ctx, sizeof *s);
     p.turn_b = true;
     s->bias = n->nout > 1;
-    brasa_status status = cublaslt_plan_new(queue_of_graph(g), &p, &s->plan);
+    brasa_status status = cublaslt_plan_new(queue_of_graph(g), g->tuner, &p, &s->plan);
     if (status == BRASA_OK && s->bias && !p.bf16)
-        status = try_with_bias(queue_of_graph(g), &p, s);
+        status = try_with_bias(g, &p, s);
     return opened(g, n, status);
 }
 

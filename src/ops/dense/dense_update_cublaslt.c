@@ -122,9 +122,8 @@ static brasa_status open_lt(graph *g, node *n)
                                           .line_b = d.K,
                                           .turn_b = true,
                                           .bf16 = g->precision == BRASA_BF16,
-                                          .tf32 = g->precision == BRASA_TF32,
-                                          .choosing = cuda_choosing(g)};
-        status = cublaslt_plan_new(queue_of_graph(g), &product, &((pieces *)n->state)->plan[i]);
+                                          .tf32 = g->precision == BRASA_TF32};
+        status = cublaslt_plan_new(queue_of_graph(g), g->tuner, &product, &((pieces *)n->state)->plan[i]);
     }
     if (status != BRASA_OK && n->state) {
         pieces_close(g->ctx, n->state);
