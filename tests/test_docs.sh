@@ -21,7 +21,35 @@ links() {
     return $missing
 }
 
+# The tour and the list of rooms name every folder of the sources, and none that is not there.
+tour() {
+    local folder named missing=0
+    for folder in src/*/; do
+        folder=${folder%/}
+        sed -n '/^## A tour/,/^## /p' README.md | grep -q "$folder[/)]" || { echo "README's tour: no $folder" && missing=1; }
+        grep -q "^| \`$folder/\`" docs/architecture.md || { echo "docs/architecture.md: no $folder" && missing=1; }
+    done
+    for named in $(sed -n '/^## Rooms/,/^## Types/p' docs/architecture.md | grep -o '^| `[a-z./]*`' | tr -d '|` '); do
+        [ -e "$named" ] || { echo "docs/architecture.md: $named" && missing=1; }
+    done
+    return $missing
+}
+
+# The passes, in their order, are those that are declared, a file each; a session runs them all.
+passes() {
+    grep -o 'brasa_status pass_[a-z]*' src/graph/*.h | sed 's/.*pass_//' | sort >"$work/declared"
+    grep '^lower → ' docs/architecture.md | sed 's/ → /\n/g' >"$work/listed"
+    sort "$work/listed" | diff "$work/declared" - || return 1
+    while read -r pass; do
+        grep -q "pass_$pass(" "src/graph/$pass.c" || { echo "src/graph/$pass.c: no pass_$pass" && return 1; }
+        grep -q "\`$pass\.c\`" README.md || { echo "README's tour: no $pass.c" && return 1; }
+    done <"$work/listed"
+    grep -ho 'pass_[a-z]*(' src/session/*.c | tr -d '(' | sed 's/pass_//' | sort -u | diff "$work/declared" -
+}
+
 check "the README's program is examples/first.c" first_program
 check "links lead to files" links
+check "the tour names the folders" tour
+check "the passes are told truly" passes
 check "the first program runs" "$BRASA_BUILD/examples/first"
 finish
