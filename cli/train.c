@@ -109,7 +109,8 @@ static int begin(const options *o, brasa_context **ctx, brasa_trainer_options *s
     const brasa_status status = brasa_context_new(&c, ctx);
     if (status != BRASA_OK)
         return complain(FAILED, "%s", brasa_status_text(status));
-    int code = device_use(*ctx, o->device ? o->device : b.device.text[0] ? b.device.text : NULL);
+    const char *given = o->device, *recorded = b.device.text[0] ? b.device.text : NULL;
+    int code = device_use(*ctx, given ? given : recorded);
     if (code == DONE)
         code = device_precision(*ctx, o->precision, &(int32_t){0}); /* what is wrong with it is told at once */
     if (code == DONE)

@@ -1,7 +1,6 @@
 /* brasa.h - train neural networks from C.
  *
- * This is the whole public interface. A program describes a network as a graph, compiles it into a session, and runs
- * steps:
+ * The whole public interface. A program describes a network as a graph, compiles it into a session, and runs steps:
  *
  *     brasa_graph *g = brasa_graph_new(NULL);
  *     brasa_tensor x = brasa_input(g, "image", 1, 28, 28);              // N x 1 x 28 x 28
@@ -14,18 +13,15 @@
  *     if (brasa_session_new(g, &o, &s) != BRASA_OK)
  *         return puts(brasa_graph_error(g)), 1;
  *     brasa_train_step(s, images, labels, &loss);                       // once per batch
- *     brasa_session_free(s);
- *     brasa_graph_free(g);
  *
- * Errors. A call that can fail returns a brasa_status. The context keeps a text that explains the last failure: op,
- * node, shapes, what to do. brasa_context_error, brasa_graph_error and brasa_session_error return it. The first error
- * of a builder call sticks to its graph: later calls do nothing, and brasa_session_new reports it. A NULL where a
- * pointer is needed is such an error. The library never exits, aborts or prints.
+ * Errors. A call that can fail returns a brasa_status, and the context keeps a text that explains the last failure
+ * (brasa_context_error). The first error of a builder call sticks to its graph: later calls do nothing, and
+ * brasa_session_new reports it. A NULL where a pointer is needed is an error. The library never exits, aborts or
+ * prints.
  *
  * Structs that can grow. A struct whose first member is `size` must be told its size, for input and for output:
- * `brasa_memory m = {.size = sizeof m};`, in C++ before C++20 `brasa_memory m = {}; m.size = sizeof m;`. Later
- * versions append members. A program compiled against an older header passes a smaller size: the library treats the
- * members beyond it as zero and never writes them. Zero is the default of every option.
+ * `brasa_memory m = {.size = sizeof m};`. Later versions append members: for a program compiled against an older
+ * header, the library takes them as zero and never writes them. Zero is the default of every option.
  *
  * Ownership. *_new creates, *_free releases; free(NULL) is allowed. The caller borrows a const pointer that a call
  * returns; the call's comment says until when.
@@ -74,14 +70,12 @@ typedef struct brasa_tensor {
     brasa_graph *graph;
     int32_t id;
 } brasa_tensor;
-
 /* Returns the library's version, such as "0.1.0". Static. */
 BRASA_API const char *brasa_version(void);
 /* Returns a short text for a status, such as "out of memory". Static. */
 BRASA_API const char *brasa_status_text(brasa_status status);
 
 /* --- context: threads, memory, device, the last error -------------------------------------------------- */
-
 typedef struct brasa_context_options {
     size_t size;
     int32_t threads; /* at most 1024; 0: as many as the CPU affinity and the cgroup's quota allow */
@@ -90,33 +84,28 @@ typedef struct brasa_context_options {
     void (*release)(void *user, void *block);
     void *user;
 } brasa_context_options;
-
 /* Creates a context. options may be NULL. */
 BRASA_API brasa_status brasa_context_new(const brasa_context_options *options, brasa_context **out);
 /* Frees a context. Free its graphs and sessions first. */
 BRASA_API void brasa_context_free(brasa_context *context);
 /* Returns the text of the last error, or "". Borrowed until the next failing call. NULL: why there is no context. */
 BRASA_API const char *brasa_context_error(const brasa_context *context);
-/* Returns the number of threads of a session: fewer than requested if OpenMP grants fewer, for example because of
- * OMP_THREAD_LIMIT or inside a parallel region. A session needs that many in each step. */
+/* Returns the number of threads of a session: fewer than requested if OpenMP grants fewer. */
 BRASA_API int32_t brasa_context_threads(const brasa_context *context);
 /* Selects the device of all later sessions: "cpu" (the default), "cuda", "cuda:1". Call it before the first session.
  * brasa_device_at lists the devices; on failure the error says what is missing. */
 BRASA_API brasa_status brasa_context_use(brasa_context *context, const char *device);
 
 /* --- graph: describing a network ----------------------------------------------------------------------- */
-
 /* Returns an empty graph, or NULL if out of memory. context NULL: the graph owns a context with default options. */
 BRASA_API brasa_graph *brasa_graph_new(brasa_context *context);
 BRASA_API void brasa_graph_free(brasa_graph *graph);
 /* Returns the first error of a builder call, or BRASA_OK. */
 BRASA_API brasa_status brasa_graph_status(const brasa_graph *graph);
 BRASA_API const char *brasa_graph_error(const brasa_graph *graph);
-
 /* Selects a framework's formulas and defaults: "torch" (the default), "tfkeras", "keras2" or "caffe". Call it before
  * the first layer. `brasa dialects` prints the differences. */
 BRASA_API brasa_status brasa_graph_set_dialect(brasa_graph *graph, const char *name);
-
 /* Adds an input of images, N x channels x height x width. The session chooses N. */
 BRASA_API brasa_tensor brasa_input(brasa_graph *graph, const char *name, int32_t channels, int32_t height,
                                    int32_t width);
@@ -124,7 +113,6 @@ BRASA_API brasa_tensor brasa_input(brasa_graph *graph, const char *name, int32_t
 BRASA_API brasa_tensor brasa_input_vector(brasa_graph *graph, const char *name, int32_t features);
 /* Adds an input of class labels: N int32 numbers from 0 to classes - 1. */
 BRASA_API brasa_tensor brasa_labels(brasa_graph *graph, const char *name, int32_t classes);
-
 /* Adds any layer, written as in a model file: its word, its values in order, then key=value.
  *     x = brasa_apply(x, "conv %d 3x3 stride=2 pad=same bias=no name=stem", channels);
  * `brasa help layers` and brasa_entry_at list the words. The format is printf's. */
@@ -148,7 +136,6 @@ BRASA_API brasa_tensor brasa_dropout(brasa_tensor x, float probability);
 BRASA_API brasa_tensor brasa_flatten(brasa_tensor x);
 BRASA_API brasa_tensor brasa_add(brasa_tensor a, brasa_tensor b);
 BRASA_API brasa_tensor brasa_concat(brasa_graph *graph, const brasa_tensor *inputs, int32_t count);
-
 /* Adds the end of a classifier: a dense layer with `classes` logits, the input "label", softmax cross-entropy as the
  * loss, and the outputs "logits", "probs", "loss" and "accuracy". Returns the logits. */
 BRASA_API brasa_tensor brasa_classify(brasa_tensor x, int32_t classes);
@@ -160,14 +147,12 @@ BRASA_API void brasa_output(brasa_tensor x, const char *name);
 BRASA_API int32_t brasa_tensor_shape(brasa_tensor x, int64_t shape[6]);
 
 /* --- models: networks of the library, and files ----------------------------------------------------------- */
-
 typedef struct brasa_model_info {
     size_t size;
     const char *name, *summary; /* static */
     int32_t classes;            /* the default */
     int32_t input[3];           /* channels, height, width; of a feature vector height and width are 0 */
 } brasa_model_info;
-
 /* Describes model `index`, from 0. Returns false past the last one, and if out->size is not set. */
 BRASA_API bool brasa_model_at(int32_t index, brasa_model_info *out);
 /* Builds a model into an empty graph: one of the library by its name, or a file whose name ends in .net.
@@ -183,7 +168,6 @@ typedef struct brasa_value_info {
     int32_t classes; /* of labels; else 0 */
     bool trainable;  /* of a parameter; false: a buffer, such as batch norm's running mean */
 } brasa_value_info;
-
 /* Describes parameter `index`: trainable ones first, in the order of the layers. Returns false past the last one, and
  * if out->size is not set. */
 BRASA_API bool brasa_graph_param_at(const brasa_graph *graph, int32_t index, brasa_value_info *out);
@@ -191,15 +175,8 @@ BRASA_API bool brasa_graph_param_at(const brasa_graph *graph, int32_t index, bra
 BRASA_API int64_t brasa_graph_param_total(const brasa_graph *graph);
 
 /* --- data: labelled samples to learn from ------------------------------------------------------------------ */
-
-typedef enum brasa_type {
-    BRASA_TYPE_F32 = 1,
-    BRASA_TYPE_F64 = 2,
-    BRASA_TYPE_BF16 = 3,
-    BRASA_TYPE_I32 = 4,
-    BRASA_TYPE_I64 = 5,
-    BRASA_TYPE_U8 = 6
-} brasa_type;
+/* Types of elements. */
+enum { BRASA_TYPE_F32 = 1, BRASA_TYPE_F64, BRASA_TYPE_BF16, BRASA_TYPE_I32, BRASA_TYPE_I64, BRASA_TYPE_U8 };
 
 /* A tensor in the caller's memory. No two elements may share an address. */
 typedef struct brasa_array {
@@ -211,7 +188,6 @@ typedef struct brasa_array {
     const char *device; /* "cuda", "cuda:1"; NULL or "cpu": the host's memory */
     void *stream;       /* the device's stream in which the elements become ready; NULL: they are ready */
 } brasa_array;
-
 /* Opens data by a spec, in files or drawn: "idx:DIR", "images:DIR", "csv:FILE,label=class", "synth:digits,n=1000".
  * `brasa help data` lists the forms. */
 BRASA_API brasa_status brasa_data_open(brasa_context *context, const char *spec, brasa_data **out);
@@ -237,10 +213,9 @@ BRASA_API brasa_status brasa_data_from_arrays(brasa_context *context, const bras
  * next test_count to test on. */
 typedef struct brasa_data_callback {
     size_t size;
-    /* Writes the samples with these numbers, dense, one after the other, to `data`, and their labels to `labels`. One
-     * of the two is NULL: not wanted. Returns the number of samples written; fewer than `count` is a failure. A
-     * number must always mean the same sample: epochs are shuffled, and images may be cached. Calls never overlap.
-     * Most come from a thread of the library, which reads the next batch during a step. All labels are read first. */
+    /* Writes the samples with these numbers, dense, to `data`, and their labels to `labels`. One of the two is NULL:
+     * not wanted. Returns the number of samples written; fewer than `count` is a failure. A number must always mean
+     * the same sample. Calls never overlap; most come from a thread of the library, during a step. */
     int32_t (*read)(void *user, const int32_t *samples, int32_t count, void *data, int32_t *labels);
     void *user; /* valid until brasa_data_free, as `read` */
     int32_t count, test_count;
@@ -267,7 +242,6 @@ BRASA_API brasa_status brasa_data_describe(const brasa_data *data, brasa_data_in
 BRASA_API const char *brasa_data_class(const brasa_data *data, int32_t index);
 
 /* --- session: a compiled network, ready to run -------------------------------------------------------------- */
-
 /* Autotuning. If several kernels can run a node, the tuner times each on random data while the session is made, and
  * takes the fastest. Times depend on the machine and the node alone, so a file can keep them. Kernels differ in the
  * last digits of their results: sessions that must give the same bits need the same cache or the same record.
@@ -309,43 +283,33 @@ typedef struct brasa_session_options {
     bool no_inplace;       /* ... and no output in the memory of an input */
     const char *kernels;   /* prefer kernels whose name contains this text; NULL: the best */
     const char *freeze;    /* parameters that are not trained; * stands for any text: "features.*, fc1.*" */
-    /* Weights of the classes in softmax cross-entropy, as CrossEntropyLoss(weight) in PyTorch: the loss is
-     * sum(w[label] * loss of the sample) / sum(w[label]), in training and evaluation. One number >= 0 per class;
-     * copied. NULL: the network file's, or 1 each. */
+    /* Weights of the classes in softmax cross-entropy: the loss is sum(w[label] * loss of the sample) /
+     * sum(w[label]). One number >= 0 per class; copied. NULL: the network file's, or 1 each. */
     const float *class_weights;
     int32_t class_weight_count;
-    /* Gradient accumulation: a training step computes this many equal micro-batches, one after the other, in the
-     * memory of one, then updates the weights once. The result is that of the whole batch but for rounding. 0 or 1:
-     * off. */
+    /* Gradient accumulation: a step computes this many equal micro-batches, one after the other, in the memory of
+     * one, and updates the weights once. The result is that of the whole batch but for rounding. 0 or 1: off. */
     int64_t micro_batches;
     bool deterministic;         /* same bits for any number of threads; a few kernels then use one thread */
-    const brasa_tuning *tuning; /* copied with its texts; NULL, and always with deterministic: each node takes its
-                                   first kernel */
+    const brasa_tuning *tuning; /* copied; NULL, and always with deterministic: each node takes its first kernel */
 } brasa_session_options;
-
 /* Compiles the graph: infers shapes, differentiates, fuses, chooses kernels, lays out memory, sets initial weights.
  * options may be NULL. The graph must outlive the session and may serve several. On failure *out is NULL and
- * brasa_graph_error(graph) says why.
- *
- * With micro_batches, brasa_feed still takes the whole batch, and the data must stay in place until brasa_train
- * returns. Dropout and scalars such as loss and accuracy are those of the whole batch; outputs per sample ("logits")
- * cannot be read after a training step. A batch of another size is cut into micro-batches of the same size, the last
- * one smaller. Evaluation is not cut. Networks with batch norm, which needs the whole batch, are refused. */
+ * brasa_graph_error(graph) says why. With micro_batches, brasa_feed takes the whole batch, and the data must stay in
+ * place until brasa_train returns; outputs per sample ("logits") cannot be read after a training step; evaluation is
+ * not cut; networks with batch norm, which needs the whole batch, are refused. */
 BRASA_API brasa_status brasa_session_new(brasa_graph *graph, const brasa_session_options *options,
                                          brasa_session **out);
 BRASA_API void brasa_session_free(brasa_session *session);
 /* Returns the text of the context's last error. Borrowed until the next failing call. */
 BRASA_API const char *brasa_session_error(const brasa_session *session);
-
-/* Compiles the program of a mode and batch size in advance; else its first step compiles it, and allocates. Prepare
- * the largest size first to save memory. A new size may discard inputs and outputs. */
+/* Compiles the program of a mode and batch size in advance, the largest best first; else its first step compiles it,
+ * and allocates. A new size may discard inputs and outputs. */
 BRASA_API brasa_status brasa_session_prepare(brasa_session *session, bool training, int64_t batch);
 /* Selects the program that feed and fetch refer to. */
 BRASA_API brasa_status brasa_use(brasa_session *session, bool training, int64_t batch);
-
 /* Copies data into an input of the selected program: N x ... elements, float (double in a float64 session) or int32
- * labels, in NCHW order. bytes must match. Feed every input again before each step. With micro_batches the data are
- * not copied here: see brasa_session_new. */
+ * labels, in NCHW order. bytes must match. Feed every input again before each step. */
 BRASA_API brasa_status brasa_feed(brasa_session *session, const char *input, const void *data, size_t bytes);
 /* Runs one training step, or one evaluation, on the inputs that were fed. */
 BRASA_API brasa_status brasa_train(brasa_session *session);
@@ -353,14 +317,12 @@ BRASA_API brasa_status brasa_evaluate(brasa_session *session);
 /* Copies an output of the last step ("loss", "accuracy", "logits", "probs", "<parameter>.grad", ...) to `data`.
  * bytes must match. */
 BRASA_API brasa_status brasa_fetch(brasa_session *session, const char *output, void *data, size_t bytes);
-
 /* Selects, feeds, runs and fetches in one call, for networks with one input and at most one of labels; training uses
  * the session's batch. loss and accuracy may be NULL. */
 BRASA_API brasa_status brasa_train_step(brasa_session *session, const float *images, const int32_t *labels,
                                         float *loss);
 BRASA_API brasa_status brasa_eval_step(brasa_session *session, const float *images, const int32_t *labels,
                                        int64_t batch, float *loss, float *accuracy);
-
 /* Copies a parameter, a buffer or optimizer state ("fc1.weight/momentum") to or from `data`, in plain layout (OIHW).
  * count is in elements. */
 BRASA_API brasa_status brasa_param_get(brasa_session *session, const char *name, float *data, int64_t count);
@@ -374,39 +336,30 @@ typedef struct brasa_memory {
     uint64_t weights, buffers, optimizer; /* persistent */
     uint64_t accumulated;                 /* persistent: gradients accumulated over micro-batches */
     uint64_t transient;                   /* activations, gradients, workspace: the arena of the largest program */
-    uint64_t activations, gradients,
-        workspace;        /* its split at the fullest step; unusable gaps count as activations */
-    uint64_t lower_bound; /* most bytes alive at one step of the largest program */
-    uint64_t total;       /* the one allocation for all of the above, with 64 bytes for alignment */
-    uint64_t host_copy;   /* on a GPU: the host's f32 copy of what is persistent; else 0 */
+    uint64_t activations, gradients, workspace; /* its split at the fullest step; gaps count as activations */
+    uint64_t lower_bound;                       /* most bytes alive at one step of the largest program */
+    uint64_t total;     /* the one allocation for all of the above, with 64 bytes for alignment */
+    uint64_t host_copy; /* on a GPU: the host's f32 copy of what is persistent; else 0 */
 } brasa_memory;
 BRASA_API brasa_status brasa_session_memory(const brasa_session *session, brasa_memory *out);
-
-/* Writes the tuner's choices to a file, for brasa_tuning.record: a session with that record takes the same kernels.
- */
+/* Writes the tuner's choices to a file. A session with this file as brasa_tuning.record takes the same kernels. */
 BRASA_API brasa_status brasa_session_save_tuning(const brasa_session *session, const char *path);
-
 /* Turns the timing of every node on or off. Then run steps, then explain. */
 BRASA_API void brasa_session_profile(brasa_session *session, bool on);
 
 enum { BRASA_EXPLAIN_TEXT = 0, BRASA_EXPLAIN_JSON = 1, BRASA_EXPLAIN_TUNING = 2, BRASA_EXPLAIN_PROFILE = 3 };
-/* Writes every node of the selected program: op, shapes, kernel, layout, offset, bytes and, after profiled steps,
- * time. TUNING: the tuner's choices. PROFILE: times by kernel and by node. Calls `write` with pieces of text; it
- * returns false to stop. */
+/* Writes every node of the selected program; TUNING: the tuner's choices; PROFILE: times by kernel and by node.
+ * Calls `write` with pieces of text; it returns false to stop. */
 BRASA_API brasa_status brasa_session_explain(brasa_session *session, int32_t format,
                                              bool (*write)(void *user, const char *text, size_t length), void *user);
 
 /* --- weights in and out ---------------------------------------------------------------------------------- */
-
-/* Files are safetensors, as other frameworks read and write them: named tensors in plain layout (OIHW), f32 (f64 from
- * a float64 session). tools/convert_torchvision.py converts PyTorch's state dicts. */
+/* Files are safetensors: named tensors in plain layout (OIHW), f32 (f64 from a float64 session). */
 enum {
     BRASA_WEIGHTS = 0,    /* parameters and buffers, and num_batches_tracked of each batch norm (the steps done) */
     BRASA_CHECKPOINT = 1, /* also optimizer state and step count: an equal session resumes from it bit for bit */
 };
-
-/* Writes a file. On failure an existing file stays as it was: a temporary file in the folder is synced and renamed.
- */
+/* Writes a file, atomically: on failure an existing one stays as it was. */
 BRASA_API brasa_status brasa_session_save(brasa_session *session, const char *path, int32_t what);
 
 typedef struct brasa_load_options {
@@ -423,24 +376,16 @@ typedef struct brasa_load_report {
     int32_t missing, unknown, mismatched;
     char names[800]; /* of the last three; "... and N more" if there is no room */
 } brasa_load_report;
-
-/* Reads F32, F64, F16 and BF16. If the file is damaged, or does not fit the network and the options do not allow
- * that, the error names each fault and the session is unchanged. options and report may be NULL; the report is also
- * filled if the file does not fit. */
+/* Reads F32, F64, F16 and BF16. If the file is damaged or does not fit, the error names each fault and the session is
+ * unchanged. options and report may be NULL; the report is also filled if the file does not fit. */
 BRASA_API brasa_status brasa_session_load(brasa_session *session, const char *path, const brasa_load_options *options,
                                           brasa_load_report *report);
 
 /* --- introspection: what this build offers, and what a network consists of ------------------------------------ */
-
 /* Each call describes item `index`, from 0. It returns false past the last one, for a name that does not exist, and
- * if out->size is not set. Texts are static unless the comment says otherwise. */
-/* Words for brasa_apply, brasa_session_options.optimizer and .schedule, and brasa_graph_set_dialect. */
-typedef enum brasa_list {
-    BRASA_LAYERS = 0,
-    BRASA_OPTIMIZERS = 1,
-    BRASA_SCHEDULES = 2,
-    BRASA_DIALECTS = 3
-} brasa_list;
+ * if out->size is not set. Texts are static unless the comment says otherwise. The lists have the words for
+ * brasa_apply, brasa_session_options.optimizer and .schedule, and brasa_graph_set_dialect. */
+typedef enum brasa_list { BRASA_LAYERS, BRASA_OPTIMIZERS, BRASA_SCHEDULES, BRASA_DIALECTS } brasa_list;
 typedef struct brasa_entry {
     size_t size;
     const char *name, *help;
@@ -452,8 +397,8 @@ BRASA_API bool brasa_entry_at(brasa_list list, int32_t index, brasa_entry *out);
 typedef struct brasa_field {
     size_t size;
     const char *name, *help;
-    const char *type; /* "int", "real", "bool" (yes, no), "size" (3, 3x5), "padding" (same, 1, 0,1,0,1), "reals"
-                         (1,0.3,0.3) or "choice" */
+    const char
+        *type; /* "int", "real", "bool" (yes, no), "size" (3x5), "padding" (same, 1), "reals" (1,0.3), "choice" */
     const char *const *choices; /* of a choice, ended by NULL; else NULL */
     bool required;              /* there is no default */
     bool positional;            /* may be given without its name, in the order of the fields */
@@ -472,7 +417,6 @@ typedef struct brasa_device_info {
 } brasa_device_info;
 /* Describes a device that this process can use. The CPU is the first. */
 BRASA_API bool brasa_device_at(int32_t index, brasa_device_info *out);
-
 /* Describe what brasa_feed and brasa_fetch take in the selected program (brasa_use), with its batch size. */
 BRASA_API bool brasa_session_input_at(const brasa_session *session, int32_t index, brasa_value_info *out);
 BRASA_API bool brasa_session_output_at(const brasa_session *session, int32_t index, brasa_value_info *out);
@@ -490,7 +434,6 @@ typedef struct brasa_node_info {
 BRASA_API bool brasa_graph_node_at(const brasa_graph *graph, int32_t index, brasa_node_info *out);
 
 /* --- trainer: epochs, evaluation, checkpoints, run folders ----------------------------------------------- */
-
 typedef struct brasa_trainer brasa_trainer;
 /* Figures of an epoch. NAN: not measured. */
 typedef struct brasa_epoch {
