@@ -67,7 +67,7 @@ static struct {
 
 /* OWNED(brasa_graph) *g = brasa_graph_new(ctx); is freed where its block ends, however it is left; what was declared
  * last goes first. OWNER makes the same of another type, from how the variable x is freed. */
-#define OWNED(type) __attribute__((cleanup(test_free_##type))) type
+#define OWNED(type) __attribute__((unused, cleanup(test_free_##type))) type
 #define OWNER(type, variable, call)                                                                                  \
     static inline void test_free_##type(type variable)                                                               \
     {                                                                                                                \
